@@ -34,7 +34,7 @@ READS: Final[Mapping[str, int]] = MappingProxyType(
         "submission": 1,
         "work": 1,
         "release": 1,
-        # Blobs. A finish plan of version 2 has slices.
+        # Blobs. A finish plan of version 2 has cuts.
         "plan": 1,
         "finish plan": 2,
         "segment result": 1,

@@ -147,12 +147,12 @@ class Billing:
         return left
 
     def split(self, partial: Invoices, count: int) -> list[Invoices]:
-        """Return the invoices in so many slices, by account."""
-        slices = [Invoices() for _ in range(count)]
+        """Return the invoices in so many cuts, by account."""
+        cuts = [Invoices() for _ in range(count)]
         for currency, invoices in partial.by_currency.items():
             for account, invoice in invoices.items():
-                slices[shard_of(account, count)].by_currency.setdefault(currency, {})[account] = invoice
-        return slices
+                cuts[shard_of(account, count)].by_currency.setdefault(currency, {})[account] = invoice
+        return cuts
 
     def finish(self, partial: Invoices) -> Iterator[Total | Line]:
         """Yield each invoice as a line, and each account's row with its amounts in every currency."""

@@ -166,7 +166,7 @@ def shard_of(account: str, count: int) -> int:
 
 
 def split(workload: AnyWorkload, partial: object, count: int) -> list[object]:
-    """Return the partial in so many slices, by the workload's `split`."""
+    """Return the partial in so many cuts, by the workload's `split`."""
     call: Callable[[object, int], object] | None = getattr(workload, "split", None)
     if call is None:
         raise FinishRefusedError(
@@ -174,14 +174,14 @@ def split(workload: AnyWorkload, partial: object, count: int) -> list[object]:
             "has it, or resume the job, which begins a new revision"
         )
     with calling(workload, "split"):
-        slices = call(partial, count)
-    if not isinstance(slices, list) or len(slices) != count:
-        found = f"{len(slices)} partials" if isinstance(slices, list) else f"a {type(slices).__name__}"
+        cuts = call(partial, count)
+    if not isinstance(cuts, list) or len(cuts) != count:
+        found = f"{len(cuts)} partials" if isinstance(cuts, list) else f"a {type(cuts).__name__}"
         raise FinishRefusedError(
             f"workload {workload.name!r} returned {found} from its split, expected a list of {count}: correct it, deploy, "
             "then resume the job"
         )
-    return slices
+    return cuts
 
 
 def items_of(workload: AnyWorkload, partial: object) -> Iterator[Total | Line]:

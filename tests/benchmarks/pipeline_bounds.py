@@ -55,14 +55,14 @@ def _seconds_of_rows(accounts: int) -> float:
 
 
 def _write(table: TableClient, job: str, accounts: int) -> None:
-    slices: list[list[Total]] = [[] for _ in range(SHARDS)]
+    cuts: list[list[Total]] = [[] for _ in range(SHARDS)]
     for number in range(accounts):
         account = f"account-{number:06}"
-        slices[shard_of(account, SHARDS)].append(Total(account, {"items": 200, "amount_EUR": "123456.78"}))
+        cuts[shard_of(account, SHARDS)].append(Total(account, {"items": 200, "amount_EUR": "123456.78"}))
 
     def write(shard: int) -> None:
         writer = TotalsWriter(TotalsTable(table), shard_partition(job, shard), 1)
-        for total in slices[shard]:
+        for total in cuts[shard]:
             writer.write(total)
         writer.close()
 

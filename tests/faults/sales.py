@@ -62,14 +62,14 @@ class Sales:
 
 
 class SplitSales(Sales):
-    """The same, in slices by shop."""
+    """The same, in cuts by shop."""
 
     def split(self, partial, count):
-        """Keep every sale, in the slice of its shop."""
-        slices = [[] for _ in range(count)]
+        """Keep every sale, in the cut of its shop."""
+        cuts = [[] for _ in range(count)]
         for sale in partial:
-            slices[shard_of(sale.shop, count)].append(sale)
-        return slices
+            cuts[shard_of(sale.shop, count)].append(sale)
+        return cuts
 
 
 #: What a deployment can break: a failure of a known and permanent kind, and one of a kind that nobody knows.

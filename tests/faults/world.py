@@ -187,7 +187,7 @@ class ShardedWorld(SegmentedWorld):
 
 
 class JoinedWorld(ShardedWorld):
-    """One whose segments have slices, but so few bytes that the finish joins them."""
+    """One whose segments have cuts, but so few bytes that the finish joins them."""
 
     shard_bytes = SHARD_BYTES
 

@@ -107,7 +107,7 @@ def test_any_other_job_is_published_in_one_piece(make_world, options):
 
 
 def test_a_small_job_is_joined_by_its_finish(make_world):
-    """Its segments have slices, but so few bytes that sixteen shards would cost more than they save."""
+    """Its segments have cuts, but so few bytes that sixteen shards would cost more than they save."""
     world = settled(make_world(shards=None, shard_bytes=SHARD_BYTES))
     assert world.finish_all() == [MERGING] * 3 + [FINISHED]
     check_finished(world)
@@ -117,7 +117,7 @@ def test_a_small_job_is_joined_by_its_finish(make_world):
 
 
 def test_the_bytes_of_all_segments_say_how_many_shards_there_are(make_world):
-    """Each shard then has several slices, and an account is where readers look for it."""
+    """Each shard then has several cuts, and an account is where readers look for it."""
     size = sum(len(content) for content in segments_of(settled(make_world(shards=16))))
     world = settled(make_world(shards=16, shard_bytes=size // 3))
     world.finish_all()
@@ -143,7 +143,7 @@ def segments_of(world):
     [(0, 1), (100, 1), (101, 2), (200, 2), (201, 4), (400, 4), (401, 8), (800, 8), (801, 16), (10**12, 16)],
 )
 def test_the_number_of_shards_is_a_power_of_two(size, shards):
-    """It divides the slices. A plan of an earlier version has a shard for each slice, however small."""
+    """It divides the cuts. A plan of an earlier version has a shard for each cut, however small."""
     plan = FinishPlan(segments=[(0, 1), (2, 3)], cuts=16)
     assert (plan.cuts_of_each, plan.choose_shards(size, 100)) == (16, shards)
     assert FinishPlan(segments=[(0, 1), (2, 3)]).choose_shards(size, 100) == 1
@@ -162,7 +162,7 @@ def test_a_revision_that_an_earlier_version_began_goes_on_in_its_shards(make_wor
 
 
 def test_a_segment_that_an_earlier_version_merged_in_one_piece_pauses_the_job(make_world):
-    """It knows no slices, and takes the plan for one in one piece. Nothing is published from that."""
+    """It knows no cuts, and takes the plan for one in one cut. Nothing is published from that."""
     world = settled(make_world())
     world.finish()
     blobs_of = SegmentBlobs(world.container("results"), "nightly", 1)
@@ -174,7 +174,7 @@ def test_a_segment_that_an_earlier_version_merged_in_one_piece_pauses_the_job(ma
 
 
 def test_a_forged_shard_of_a_job_that_is_joined_does_nothing(make_world):
-    """Its plan has slices, and its finish publishes all of them."""
+    """Its plan has cuts, and its finish publishes all of them."""
     world = settled(make_world(shard_bytes=SHARD_BYTES))
     segments_of(world)
     assert world.finisher().finish(Shard(job="nightly", revision=1, shard=0)) is NOTHING
@@ -259,8 +259,8 @@ def test_a_replay_takes_each_partition_and_older_shards_are_refused(make_world, 
     stale = merged(world)[late]
     read, replays = SegmentBlobs.read_cuts, [world.result(0, rejected=1)]
 
-    def stands_still(self, plan, slices):
-        found = list(read(self, plan, slices))
+    def stands_still(self, plan, cuts):
+        found = list(read(self, plan, cuts))
         if replays:
             world.settle(replays.pop())
             world.finish_all()
@@ -414,8 +414,8 @@ def test_a_segment_that_cannot_be_read_pauses_the_job(world, content):
     assert (world.job().state, world.fences()) == (JobState.PAUSED, {})
 
 
-def test_a_spoilt_slice_pauses_the_job(world):
-    """Each slice has its checksum."""
+def test_a_spoilt_cut_pauses_the_job(world):
+    """Each cut has its checksum."""
     first, _ = merged(world)
     blob = world.container("results").get_blob_client("nightly/1/finish/segment-000001")
     content = bytearray(blob.download_blob().readall())
@@ -447,7 +447,7 @@ def test_the_requests_of_segments_and_shards_are_on_the_bill(world, monkeypatch)
 
 @pytest.mark.parametrize(("segments", "shards"), [(2, 2), (2, 4), (4, 2), (4, 4)])
 def test_what_shards_cost(make_world, segments, shards):
-    """One job row, plan and two listings a shard, its slices, the fence, its rows, a part, its blob; its blob at the end.
+    """One job row, plan and two listings a shard, its cuts, the fence, its rows, a part, its blob; its blob at the end.
 
     The capacity model counts as many, for any number of them.
     """

@@ -79,11 +79,11 @@ class Splitting(Summing):
     """Adds amounts by account, and splits them."""
 
     def split(self, partial, count):
-        """Return the amounts in slices."""
-        slices = [{} for _ in range(count)]
+        """Return the amounts in cuts."""
+        cuts = [{} for _ in range(count)]
         for account, amount in partial.items():
-            slices[shard_of(account, count)][account] = amount
-        return slices
+            cuts[shard_of(account, count)][account] = amount
+        return cuts
 
 
 def payments(chunk):

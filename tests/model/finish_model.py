@@ -36,7 +36,7 @@ class Bug(Enum):
     SHARD_BLOB_BEFORE_TOTALS = auto()
     #: One of the partitions is written whatever revision has written before.
     NO_FENCE_IN_ONE_PARTITION = auto()
-    #: A segment is cut into as many slices as its own partial asks for.
+    #: A segment is cut into as many cuts as its own partial asks for.
     COUNT_FROM_THE_PARTIAL = auto()
     #: A segment says that it is done, then writes its rejected lines.
     SEGMENT_BLOB_BEFORE_REJECTED = auto()
@@ -74,10 +74,10 @@ class Worker(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """The blob of a segment: the chunks in it, and into how many slices its accounts are cut."""
+    """The blob of a segment: the chunks in it, and into how many cuts its accounts are cut."""
 
     chunks: frozenset
-    slices: int
+    cuts: int
 
 
 class State(NamedTuple):
@@ -134,8 +134,8 @@ def accounts(scope, shard):
 
 
 def merged(segments, shard, account):
-    """Return the chunks in an account's row: of each segment, its slice of this number is read."""
-    return frozenset().union(*(one.chunks for one in segments if account % one.slices == shard))
+    """Return the chunks in an account's row: of each segment, its cut of this number is read."""
+    return frozenset().union(*(one.chunks for one in segments if account % one.cuts == shard))
 
 
 _FIRST = {"finish": "plan", "segment": "merge", "shard": "fence"}
@@ -206,8 +206,8 @@ def _rejected(scope, state, worker):
 def _segment_blob(scope, state, worker):
     at = folder(scope, worker.revision)
     if state.segments[at][worker.number] is None:
-        slices = min(len(worker.known), scope.shards) if scope.bug is Bug.COUNT_FROM_THE_PARTIAL else scope.shards
-        of_revision = replaced(state.segments[at], worker.number, Segment(worker.known, max(slices, 1)))
+        cuts = min(len(worker.known), scope.shards) if scope.bug is Bug.COUNT_FROM_THE_PARTIAL else scope.shards
+        of_revision = replaced(state.segments[at], worker.number, Segment(worker.known, max(cuts, 1)))
         state = state._replace(segments=replaced(state.segments, at, of_revision))
     return state, worker.go("rejected" if scope.bug is Bug.SEGMENT_BLOB_BEFORE_REJECTED else "tell", worker.known)
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from sys import stdlib_module_names
 from typing import Final
 
+from packaging.utils import canonicalize_name
+
 from tools.local.infra import package
 from tools.local.infra.finding import Finding
 from tools.local.infra.project import Project
@@ -98,18 +100,19 @@ def _left_out(node: ast.AST) -> list[ast.AST]:
 
 
 def _requirements(project: Project, foreign: dict[str, str]) -> Iterator[Finding]:
-    deployed = {name.lower() for name in _REQUIREMENT.findall(project.text("requirements.txt"))}
+    deployed: set[str] = {canonicalize_name(name) for name in _REQUIREMENT.findall(project.text("requirements.txt"))}
     for module, file in sorted(foreign.items()):
         if not _is_brought(module, deployed):
             yield Finding("requirements.txt", f"{file} imports {module}, which nothing there brings")
 
 
 def _is_brought(module: str, deployed: set[str]) -> bool:
-    if module.split(".", maxsplit=1)[0] in {"azure", "backports"}:
-        # Namespaces of many packages, each named as the module that it holds.
+    if module.split(".", maxsplit=1)[0] == "azure":
+        # A namespace of many packages, each named as the module that it holds.
         name = f"{module.replace('.', '-')}-"
         return any(name.startswith(f"{one}-") or one.startswith(name) for one in deployed)
-    return bool({owner.lower() for owner in _owners().get(module.split(".", maxsplit=1)[0], ())} & deployed)
+    owners = _owners().get(module.split(".", maxsplit=1)[0], ())
+    return not deployed.isdisjoint(map(canonicalize_name, owners))
 
 
 @cache

@@ -4,7 +4,7 @@
     pip install azure-functions azure-storage-blob aiohttp              # what the app and this package import
     pip install azure-functions-worker                                  # fails where its grpcio does not build; then:
     pip install --no-deps azure-functions-worker && pip install grpcio "protobuf<3.21"
-    PYTHONPATH=. python -m host_tests.worker_library    # from the folder that holds functions_local_host
+    PYTHONPATH=src:tests python -m host_tests.worker_library    # in the folder of this package
 
 Both sides get the same bindings and the same values, in the form that Azure's host sends.
 """
