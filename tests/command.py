@@ -13,7 +13,10 @@ import azure.storage.queue  # noqa: F401 - the command imports the four when it 
 
 import shared.app  # noqa: F401 - likewise
 from sluice.__main__ import main
+from tests.quick_bus import shorten_pauses
 from tests.waiting import LIMIT
+
+shorten_pauses()
 
 
 def run(arguments, environ, folder, scratch):

@@ -20,6 +20,7 @@ from tests.left_out import (  # noqa: F401 - pytest looks for its hooks here
     pytest_terminal_summary,
     pytest_testnodedown,
 )
+from tests.quick_bus import shorten_pauses
 from tools.local.azurite.launcher import Azurite
 from tools.local.provision import provision
 from tools.local.stack import StackOptions, settings_for, start_host
@@ -27,6 +28,7 @@ from tools.local.stack import StackOptions, settings_for, start_host
 # How long one example takes says how busy the machine is, and nothing about the code.
 hypothesis.settings.register_profile("sluice", deadline=None)
 hypothesis.settings.load_profile("sluice")
+shorten_pauses()
 
 
 def pytest_addoption(parser):

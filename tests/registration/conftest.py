@@ -1,39 +1,46 @@
 """Registration over the run's Azurite and a broker with its entities: an account of its own for each test."""
 
-import itertools
 from contextlib import contextmanager
 
 import pytest
 from servicebus_local.launcher import Broker
 
 from shared.settings import Settings
-from shared.topology import topology
+from tests.faults.azurite_storage import AzuriteAccounts, start
 from tests.registration.world import World
-from tools.local.azurite.launcher import Azurite
-from tools.local.provision import provision
 from tools.local.stack import bus_entities, settings_for
 
-_numbers = itertools.count(1)
+NO_BUS = "Endpoint=sb://nowhere/;SharedAccessKeyName=a;SharedAccessKey=b"
 CHOICE = {"SLUICE_REGISTRATION": "on", "SLUICE_SEAT_LANES": "1", "SLUICE_RESERVATION_SECONDS": "900"}
 
 
 @contextmanager
 def installation():
-    """Run an installation that nobody has used."""
-    with Azurite.start() as azurite:
-        settings = settings_for(
-            azurite.connection_string, "Endpoint=sb://nowhere/;SharedAccessKeyName=a;SharedAccessKey=b"
-        )
-        parsed = Settings.parse(settings | CHOICE)
-        provision(azurite.connection_string, topology(parsed.work_queues, parsed.entities))
-        with Broker.start(bus_entities(parsed), lock_seconds=300) as broker:
-            settings = settings_for(azurite.connection_string, broker.connection_string) | CHOICE
-            with World(Settings.parse(settings), settings) as made:
-                yield made
+    """Run an installation that nobody has used, with an Azurite of its own."""
+    with start() as azurite, installed(AzuriteAccounts(azurite.ports)) as made:
+        yield made
+
+
+@contextmanager
+def installed(accounts):
+    """Run an installation that nobody has used, on an account of its own."""
+    parsed = Settings.parse(settings_for("UseDevelopmentStorage=true", NO_BUS) | CHOICE)
+    storage = accounts.fresh(parsed.entities)
+    with Broker.start(bus_entities(parsed), lock_seconds=300) as broker:
+        settings = settings_for(storage.connection_string, broker.connection_string) | CHOICE
+        with World(Settings.parse(settings), settings) as made:
+            yield made
+
+
+@pytest.fixture(scope="session")
+def accounts():
+    """Accounts that nobody has used, all on one Azurite."""
+    with start() as azurite:
+        yield AzuriteAccounts(azurite.ports)
 
 
 @pytest.fixture
-def world():
+def world(accounts):
     """An installation that nobody has used."""
-    with installation() as made:
+    with installed(accounts) as made:
         yield made

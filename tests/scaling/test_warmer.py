@@ -170,11 +170,11 @@ def test_warm_crash_take_back(night, kind, minute):
 
 
 @pytest.mark.parametrize("fault", ["dropped", "lost", 409, 412])
-def test_a_request_to_azure_that_fails_is_made_again_by_the_next_tick(connections, server, clock, fault):
+def test_a_request_to_azure_that_fails_is_made_again_by_the_next_tick(connections, server, clock, fault, stride):
     """Whichever it is; a reply that was lost after its effect leads to no second effect."""
     numbers = len(whole(Night(connections, server, clock)))
     assert numbers > 10
-    for number in range(1, numbers + 1):
+    for number in range(1, numbers + 1, stride):
         server.requests.clear()
         server.faults = {number: fault}
         night = Night(connections, server, clock)
@@ -208,7 +208,7 @@ def whole(night):
 @pytest.mark.parametrize("mode", UNTOLD)
 @pytest.mark.parametrize("act", ["plan", "warm", "give back", "forget"])
 def test_a_fault_at_any_storage_request_is_completed_by_the_next_tick(
-    *, act, mode, connections, provisioned, server, clock
+    *, act, mode, connections, provisioned, server, clock, stride
 ):
     """Every request of each act is lost or its process ended; then nothing is left of it, and nothing was missed."""
 
@@ -219,7 +219,7 @@ def test_a_fault_at_any_storage_request_is_completed_by_the_next_tick(
 
     count = run(Plan())
     assert count >= 2
-    for at in range(1, count + 1):
+    for at in range(1, count + 1, stride):
         plan = Plan.of(at, mode)
         run(plan)
         assert plan.fired, f"{mode} at request {at} never happened"
