@@ -6,9 +6,8 @@ broker on this machine most of a test would be these pauses. What it sends, and 
 
 import time
 
-import azure.servicebus._pyamqp.client as client
-import azure.servicebus._servicebus_receiver as receiver
-import azure.servicebus._servicebus_sender as sender
+from azure.servicebus import _servicebus_receiver as receiver, _servicebus_sender as sender
+from azure.servicebus._pyamqp import client
 
 _LONGEST = 0.005
 
