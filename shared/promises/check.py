@@ -10,7 +10,7 @@ from shared.errors import SluiceError
 from shared.payload import MIB
 from shared.pipeline import MERGED_MOST
 from shared.promises.measure import RANDOM_SEED, Measured, measure
-from shared.promises.promises import PROMISES, Finding, Promise, State, attempt
+from shared.promises.promises import PROMISES, RUNS, Finding, Promise, State, attempt
 from shared.promises.subject import Elsewhere, Subject
 from shared.workloads import AnyWorkload, Workloads, has_split
 
@@ -18,7 +18,8 @@ from shared.workloads import AnyWorkload, Workloads, has_split
 _FIRST_FEW: Final = (1, 3, 10, 30, 100, 1000)
 #: The upper bound of all lines of the trials that shrink a sample: this times the sample, and so many.
 _TIMES, _LINES = 20, 200
-_RUNS: Final = "map and combine take every line"
+#: Without these a chunk cannot be run, stored and merged.
+_NEEDED: Final = (RUNS.key, "json", "associative")
 _TRIED: Final = "there is something to try"
 _SPEED: Final = "a usual chunk ends in time"
 _SIZE: Final = "a job of this size ends"
@@ -75,7 +76,7 @@ def check_workload(
 
 def check_named(name: str, settings: Mapping[str, str], lines: Iterable[bytes], say: Callable[[str], object]) -> Report:
     """Try the promises of an entry of `SLUICE_WORKLOADS`. `say` gets each promise before its trial."""
-    return _check(Subject.named(name, settings), lines, time.perf_counter, say)
+    return _check(Subject.load(name, settings), lines, time.perf_counter, say)
 
 
 def _say_nothing(_says: str) -> None:
@@ -88,32 +89,28 @@ def _check(
     given = (text for line in lines if (text := line.rstrip(b"\r\n")))
     measured = measure(subject, given, clock)
     if measured.failed:
-        return Report((_failed(subject, measured.failed),), measured)
+        return Report((_explain(subject, measured.failed),), measured)
     if measured.ran == measured.rejected.total():
         reasons = ", ".join(sorted(measured.rejected))
         found = f"all {measured.lines:,} lines were rejected: {reasons}" if measured.lines else "there is no line"
         return Report((Finding("tried", _TRIED, State.BROKEN, found),), measured)
-    trials = [_measured("speed", _SPEED, measured.slow), _measured("size", _SIZE, measured.large)]
+    trials = [_judge("speed", _SPEED, measured.slow), _judge("size", _SIZE, measured.large)]
     return Report((*_try_all(subject, measured.sample, say), *trials), measured)
 
 
-def _measured(key: str, says: str, breach: str | None) -> Finding:
+def _judge(key: str, says: str, breach: str | None) -> Finding:
     return Finding(key, says, State.BROKEN if breach else State.KEPT, breach or "")
 
 
-def _failed(subject: Subject, lines: Sequence[bytes]) -> Finding:
+def _explain(subject: Subject, lines: Sequence[bytes]) -> Finding:
     """Return the finding about a chunk in which the workload failed."""
-
-    def fails(subject: Subject, lines: Sequence[bytes]) -> None:
-        partial = subject.stored(lines)
-        subject.merged(partial, partial)
-
-    tried = _try(subject, Promise("runs", _RUNS, fails, "return Rejected for a fault of one transaction"), lines)
-    if tried.state is State.BROKEN:
-        return tried
+    trials = [_try(subject, promise, lines) for promise in (RUNS, *PROMISES) if promise.key in _NEEDED]
+    if broken := [one for one in trials if one.state is State.BROKEN]:
+        return broken[0]
     # An outage of a service is no fault of the workload, but nothing was tried.
-    found = tried.found or "it failed once, and not again with the same lines"
-    return replace(tried, state=State.BROKEN, found=found)
+    return replace(
+        trials[0], state=State.BROKEN, found=trials[0].found or "it failed once, and not again with the same lines"
+    )
 
 
 def _try_all(subject: Subject, lines: Sequence[bytes], say: Callable[[str], object]) -> Iterator[Finding]:
@@ -123,11 +120,11 @@ def _try_all(subject: Subject, lines: Sequence[bytes], say: Callable[[str], obje
         for promise in PROMISES:
             say(promise.says)
             if promise.after in broken:
-                yield promise.ended(State.NOT_TRIED, f"mend {promise.after!r} first")
+                yield promise.end(State.NOT_TRIED, f"mend {promise.after!r} first")
             elif promise.is_of_split and not is_split:
-                yield promise.ended(State.NOT_TRIED, "the workload has no split")
+                yield promise.end(State.NOT_TRIED, "the workload has no split")
             elif promise.key == "process" and why:
-                yield promise.ended(State.NOT_TRIED, why)
+                yield promise.end(State.NOT_TRIED, why)
             else:
                 found = _try(known, promise, lines)
                 broken |= {promise.key} if found.state is State.BROKEN else set()
@@ -136,9 +133,9 @@ def _try_all(subject: Subject, lines: Sequence[bytes], say: Callable[[str], obje
 
 @contextmanager
 def _elsewhere(subject: Subject, lines: Sequence[bytes]) -> Iterator[tuple[Subject, str]]:
-    """Yield the subject with its other process, or the reason why there is none."""
+    """Yield the subject with its other process, or the reason against one."""
     try:
-        rebuilt = Subject.named(subject.name, subject.settings)
+        rebuilt = Subject.load(subject.name, subject.settings)
         if rebuilt.outcome(lines[:100]) != subject.outcome(lines[:100]):
             raise ValueError("its class builds another one than this")  # noqa: TRY301 - one reason of several
         elsewhere = Elsewhere(subject.name, subject.settings)
@@ -156,10 +153,10 @@ def _try(subject: Subject, promise: Promise, lines: Sequence[bytes]) -> Finding:
         for few in (*(few for few in _FIRST_FEW if few < len(lines)), len(lines)):
             if found := attempt(promise.breach, subject, lines[:few]):
                 least, found = shrink(lines[:few], found, lambda some: attempt(promise.breach, subject, some))
-                return promise.ended(State.BROKEN, found, least)
+                return promise.end(State.BROKEN, found, least)
     except Exception as outage:  # noqa: BLE001 - of a service that the workload calls
-        return promise.ended(State.NOT_TRIED, f"{type(outage).__name__}: {outage}")
-    return promise.ended(State.KEPT)
+        return promise.end(State.NOT_TRIED, f"{type(outage).__name__}: {outage}")
+    return promise.end(State.KEPT)
 
 
 def shrink(

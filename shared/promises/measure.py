@@ -154,7 +154,7 @@ class _Meter:
         if self._merged is None or (found.sizes and found.sizes[-1][0] == found.ran):
             return
         whole = msgspec.json.encode(self._merged)
-        size = max(map(len, self._subject.cuts(whole))) if has_split(self._workload) else len(whole)
+        size = max(map(len, self._subject.cut(whole))) if has_split(self._workload) else len(whole)
         found.sizes.append((found.ran, size))
         if size > MERGED_MOST:
             self.wanted = 0

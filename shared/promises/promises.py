@@ -13,7 +13,7 @@ from shared.errors import FinishRefusedError
 from shared.parked import Nature, nature_of
 from shared.payload import reader_of
 from shared.pipeline import SHARDS, row_of_total
-from shared.promises.subject import FIRST_NUMBER, Outcome, Subject, as_json, json_of
+from shared.promises.subject import FIRST_NUMBER, Subject, TrialOutcome, as_json, json_of
 from shared.telemetry import contain
 from shared.workloads import Line, Total, map_all, shard_of
 
@@ -70,9 +70,13 @@ class Promise:
     #: A promise whose breach would show as a breach of this one too.
     after: str = ""
 
-    def ended(self, state: State, found: str = "", lines: Sequence[bytes] = ()) -> Finding:
+    def end(self, state: State, found: str = "", lines: Sequence[bytes] = ()) -> Finding:
         """Return the finding of its trial."""
         return Finding(self.key, self.says, state, found, self.remedy if lines else "", tuple(lines))
+
+
+def _runs(subject: Subject, lines: Sequence[bytes]) -> None:
+    subject.run(lines)
 
 
 def _same(subject: Subject, lines: Sequence[bytes]) -> str | None:
@@ -114,10 +118,10 @@ def _json(subject: Subject, lines: Sequence[bytes]) -> str | None:
 
 
 def _nothing(subject: Subject, lines: Sequence[bytes]) -> str | None:
-    nothing, partial = subject.stored([]), subject.stored(lines)
+    nothing, partial = subject.store([]), subject.store(lines)
     for name, merged in (
-        ("merge(combine([]), partial)", subject.merged(nothing, partial)),
-        ("merge(partial, combine([]))", subject.merged(partial, nothing)),
+        ("merge(combine([]), partial)", subject.merge(nothing, partial)),
+        ("merge(partial, combine([]))", subject.merge(partial, nothing)),
     ):
         if not subject.is_same(merged, partial):
             return f"{name} is not the partial: {_difference(partial, merged)}"
@@ -126,8 +130,8 @@ def _nothing(subject: Subject, lines: Sequence[bytes]) -> str | None:
 
 def _associative(subject: Subject, lines: Sequence[bytes]) -> str | None:
     for said, chunks in _chunks(lines):
-        a, b, c = map(subject.stored, chunks)
-        left, right = subject.merged(subject.merged(a, b), c), subject.merged(a, subject.merged(b, c))
+        a, b, c = map(subject.store, chunks)
+        left, right = subject.merge(subject.merge(a, b), c), subject.merge(a, subject.merge(b, c))
         if not subject.is_same(left, right):
             return f"(a+b)+c is not a+(b+c){said}: {_difference(left, right)}"
     return None
@@ -149,8 +153,8 @@ def _places(count: int) -> Iterator[tuple[int, int]]:
 
 
 def _finish(subject: Subject, lines: Sequence[bytes]) -> str | None:
-    partial = subject.stored(lines)
-    first, second = subject.finished(partial), subject.finished(partial)
+    partial = subject.store(lines)
+    first, second = subject.finish(partial), subject.finish(partial)
     if list(map(as_json, first)) != list(map(as_json, second)):
         return "finish yields something else for the same partial"
     accounts = Counter(one.account for one in first if isinstance(one, Total))
@@ -172,22 +176,25 @@ def _unfit(items: Sequence[Total | Line]) -> Iterator[str]:
 
 
 def _whole(subject: Subject, lines: Sequence[bytes]) -> str | None:
-    partial = subject.stored(lines)
-    whole = Counter(map(as_json, subject.finished(partial)))
-    parts = Counter(as_json(item) for cut in subject.cuts(partial) for item in subject.finished(cut))
+    partial = subject.store(lines)
+    whole = Counter(map(as_json, subject.finish(partial)))
+    parts = Counter(as_json(item) for cut in subject.cut(partial) for item in subject.finish(cut))
     if lost := whole - parts:
         return f"no shard yields {_first(lost)}, which the whole does"
     return f"a shard yields {_first(parts - whole)}, which the whole does not" if parts != whole else None
 
 
 def _shard(subject: Subject, lines: Sequence[bytes]) -> str | None:
-    for number, cut in enumerate(subject.cuts(subject.stored(lines))):
-        for item in subject.finished(cut):
+    for number, cut in enumerate(subject.cut(subject.store(lines))):
+        for item in subject.finish(cut):
             if isinstance(item, Total) and (right := shard_of(item.account, SHARDS)) != number:
                 return f"account {item.account[:_SHOWN]!r} is in shard {number} of {SHARDS}, and shard_of says {right}"
     return None
 
 
+RUNS: Final = Promise(
+    "runs", "map and combine take every line", _runs, "return Rejected for a fault of one transaction"
+)
 #: In the order in which they are tried.
 PROMISES: Final = (
     Promise("same", f"the same lines give the same, {_RUNS} times", _same, "use no clock, no random number, no state of a module or class"),
@@ -214,7 +221,7 @@ def attempt(breach: Breach, subject: Subject, lines: Sequence[bytes]) -> str | N
         return f"{type(error).__name__}: {error}"
 
 
-def _differing(first: Outcome, second: Outcome, who: str) -> str | None:
+def _differing(first: TrialOutcome, second: TrialOutcome, who: str) -> str | None:
     if first.partial != second.partial:
         return f"{who} gave another partial: {_difference(first.partial, second.partial)}"
     if first.finished != second.finished:

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 import msgspec
 from msgspec import Struct
 
-from shared.decoding import decode
+from shared.decoding import convert, decode
 from shared.pipeline import SHARDS
 from shared.telemetry import contain
 from shared.workloads import AnyWorkload, Total, Workloads, has_split, items_of, run_lines, split
@@ -21,7 +21,7 @@ from shared.workloads import AnyWorkload, Total, Workloads, has_split, items_of,
 FIRST_NUMBER: Final = 1
 
 
-class Outcome(Struct, frozen=True):
+class TrialOutcome(Struct, frozen=True):
     """All that a workload makes of some lines, as JSON."""
 
     partial: bytes
@@ -44,10 +44,10 @@ class Subject:
     def of(cls, workload: AnyWorkload) -> Self:
         """Return the subject of an object."""
         kind = type(workload)
-        return cls(lambda: _copied(workload), f"{kind.__module__}:{kind.__qualname__}", {})
+        return cls(lambda: _copy(workload), f"{kind.__module__}:{kind.__qualname__}", {})
 
     @classmethod
-    def named(cls, name: str, settings: Mapping[str, str]) -> Self:
+    def load(cls, name: str, settings: Mapping[str, str]) -> Self:
         """Return the subject of an entry of `SLUICE_WORKLOADS`."""
         return cls(lambda: _load(name, settings), name, settings)
 
@@ -55,40 +55,50 @@ class Subject:
         """Return the partial of the lines."""
         return run_lines(workload or self.make(), lines, FIRST_NUMBER).partial
 
-    def stored(self, lines: Sequence[bytes], workload: AnyWorkload | None = None) -> bytes:
-        """Return the partial of the lines as it is stored."""
+    def store(self, lines: Sequence[bytes], workload: AnyWorkload | None = None) -> bytes:
+        """Return the partial of the lines in its stored form."""
         return msgspec.json.encode(self.run(lines, workload))
 
     def read(self, partial: bytes) -> Any:
         """Return a stored partial as an object of its own."""
         return decode(partial, self.make().partial)
 
-    def merged(self, *partials: bytes) -> bytes:
+    def merge(self, *partials: bytes) -> bytes:
         """Return stored partials merged from left to right."""
         workload = self.make()
         with contain():
             return msgspec.json.encode(reduce(workload.merge, map(self.read, partials)))
 
-    def finished(self, partial: bytes, workload: AnyWorkload | None = None) -> list[Any]:
+    def finish(self, partial: bytes, workload: AnyWorkload | None = None) -> list[Any]:
         """Return the totals and lines of a stored partial."""
         return list(items_of(workload or self.make(), self.read(partial)))
 
-    def cuts(self, partial: bytes, workload: AnyWorkload | None = None) -> list[bytes]:
+    def cut(self, partial: bytes, workload: AnyWorkload | None = None) -> list[bytes]:
         """Return a stored partial in cuts."""
         found = split(workload or self.make(), self.read(partial), SHARDS)
         return [msgspec.json.encode(one) for one in found]
 
-    def outcome(self, lines: Sequence[bytes], workload: AnyWorkload | None = None) -> Outcome:
+    def outcome(self, lines: Sequence[bytes], workload: AnyWorkload | None = None) -> TrialOutcome:
         """Return the outcome of the lines, by one object."""
         user = workload or self.make()
-        partial = self.stored(lines, user)
-        cuts = self.cuts(partial, user) if has_split(user) else []
-        return Outcome(partial, [as_json(one) for one in self.finished(partial, user)], cuts)
+        partial = self.store(lines, user)
+        finished = _or_error(lambda: [as_json(one) for one in self.finish(partial, user)])
+        cuts = _or_error(lambda: self.cut(partial, user)) if has_split(user) else []
+        return TrialOutcome(partial, finished, cuts)
 
     def is_same(self, left: bytes, right: bytes) -> bool:
         """Check whether two stored partials have the same value."""
         # As plain JSON too: a Struct may be declared without a comparison.
         return left == right or json_of(left) == json_of(right) or bool(self.read(left) == self.read(right))
+
+
+def _or_error(call: Callable[[], list[bytes]]) -> list[bytes]:
+    """Return its result. A failure that is the same everywhere is no difference: another promise is about it."""
+    try:
+        with contain():
+            return call()
+    except Exception as error:  # noqa: BLE001 - the user's code, which may raise anything
+        return [f"{type(error).__name__}: {error}".encode()]
 
 
 def json_of(text: bytes) -> Any:
@@ -101,7 +111,7 @@ def as_json(item: Any) -> bytes:
     return msgspec.json.encode([item.account, item.properties] if isinstance(item, Total) else item.content)
 
 
-def _copied(workload: AnyWorkload) -> AnyWorkload:
+def _copy(workload: AnyWorkload) -> AnyWorkload:
     try:
         return copy.deepcopy(workload)
     except Exception:  # noqa: BLE001 - the user's object, which may refuse it by any error
@@ -114,7 +124,7 @@ def _load(name: str, settings: Mapping[str, str]) -> AnyWorkload:
 
 
 class Elsewhere:
-    """A second process with another hash seed, which loads the workload by its name and runs lines."""
+    """A second process with another random seed of hashes, which loads the workload by its name and runs lines."""
 
     def __init__(self, name: str, settings: Mapping[str, str]) -> None:
         #: `-R`: strings get other hashes there, even where the environment fixes those of this process.
@@ -122,11 +132,15 @@ class Elsewhere:
         self._process = subprocess.Popen(  # noqa: S603 - this very interpreter
             [sys.executable, "-R", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
-        self._ask([name, dict(settings)])
+        try:
+            self._ask([name, dict(settings)])
+        except BaseException:
+            self.close()
+            raise
 
-    def outcome(self, lines: Sequence[bytes]) -> Outcome:
+    def outcome(self, lines: Sequence[bytes]) -> TrialOutcome:
         """Return the outcome of the lines in that process."""
-        return msgspec.convert(self._ask(list(lines)), Outcome)
+        return convert(self._ask(list(lines)), TrialOutcome)
 
     def close(self) -> None:
         """End the process."""
@@ -160,10 +174,10 @@ def _answers(questions: Any) -> Iterator[Any]:
         try:
             with contain():
                 if subject is None:
-                    subject = Subject.named(*msgspec.json.decode(question, type=tuple[str, dict[str, str]]))
+                    subject = Subject.load(*decode(question, tuple[str, dict[str, str]]))
                     subject.make()
                     yield {}
                 else:
-                    yield subject.outcome(msgspec.json.decode(question, type=list[bytes]))
+                    yield subject.outcome(decode(question, list[bytes]))
         except Exception as error:  # noqa: BLE001 - the user's code, which may raise anything
             yield {"problem": f"{type(error).__name__}: {error}"}

@@ -162,6 +162,30 @@ class Raises(Shops):
         return super().map(sale, number)
 
 
+class NotANumber(Unsplit):
+    partial = dict[str, float]
+
+    def map(self, sale, number):
+        return sale.shop, float("nan")
+
+
+class NoJson(Unsplit):
+    partial = object
+
+    def combine(self, mapped):
+        return object()
+
+
+class MergeRaises(Unsplit):
+    def merge(self, left, right):
+        return left.add(right)
+
+
+class FinishRaises(Unsplit):
+    def finish(self, partial):
+        yield Line({"share": 1 / len(partial.get("nowhere", ""))})
+
+
 #: Each with the promise that it breaks.
 FAULTS = {
     FloatSums: "associative",
@@ -177,4 +201,7 @@ FAULTS = {
     RandomNumbers: "same",
     TwoTotals: "finish",
     Raises: "runs",
+    NotANumber: "json",
+    NoJson: "json",
+    FinishRaises: "finish",
 }

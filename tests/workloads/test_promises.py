@@ -55,7 +55,6 @@ def test_a_planted_fault_is_found_by_its_name(fault, promise):
     assert str(finding).startswith(f"✗ {finding.says}\n    {finding.found}\n    remedy: {finding.remedy}\n    {{")
 
 
-@pytest.mark.parametrize("fault", faulty.FAULTS, ids=lambda one: one.__name__)
 def test_map_is_called_as_often_as_the_page_says():
     """Whoever has a service behind it wants to know."""
     asked = []
@@ -70,6 +69,7 @@ def test_map_is_called_as_often_as_the_page_says():
     assert 20 * len(few) < len(asked) < 40 * len(few)
 
 
+@pytest.mark.parametrize("fault", faulty.FAULTS, ids=lambda one: one.__name__)
 def test_a_mended_fault_is_found_no_more(fault):
     """With the methods of the sound workload instead of its own."""
     sound = {
@@ -139,6 +139,14 @@ def test_nothing_passes_because_nothing_was_tried(workload, lines, promise, foun
     report = check(workload, lines)
     assert named(report) == [promise]
     assert found in report.findings[0].found
+
+
+def test_a_merge_that_fails_is_found():
+    """As its own fault, also where the pass over all lines meets it first."""
+    for lines in (LINES, LINES * 4):
+        report = check(faulty.MergeRaises(), lines)
+        assert "associative" in named(report)
+        assert all("AttributeError: 'dict' object has no attribute 'add'" in one.found for one in report.findings)
 
 
 def test_a_class_of_a_function_is_tried_in_this_process_alone():
