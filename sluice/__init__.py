@@ -8,7 +8,7 @@ its meaning or goes by a major version only.
 - `sluice.waiting`: waiting for a gate
 - `sluice.ids`: unique numbers
 - `sluice.errors`: the errors of all of these
-- `sluice.testing`: running a workload on lines, without a stack
+- `sluice.testing`: running a workload on lines and trying its promises, without a stack
 """
 
 from shared import __version__ as __version__

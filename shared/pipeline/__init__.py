@@ -31,8 +31,11 @@ from shared.pipeline.dispatch import (
     wake_nobody as wake_nobody,
 )
 from shared.pipeline.finish import Finisher as Finisher, FinishTools as FinishTools, is_finishing as is_finishing
-from shared.pipeline.outputs import Outputs as Outputs, TotalsTable as TotalsTable
+from shared.pipeline.outputs import Outputs as Outputs, TotalsTable as TotalsTable, row_of_total as row_of_total
 from shared.pipeline.plan import (
+    LARGEST as LARGEST,
+    LONGEST as LONGEST,
+    SMALLEST as SMALLEST,
     ChunkSizes as ChunkSizes,
     PlanStore as PlanStore,
     Speed as Speed,
@@ -48,6 +51,7 @@ from shared.pipeline.results import (
     ResultStore as ResultStore,
 )
 from shared.pipeline.segments import (
+    MERGED_MOST as MERGED_MOST,
     SEGMENT_BYTES as SEGMENT_BYTES,
     SEGMENT_CHUNKS as SEGMENT_CHUNKS,
     SHARD_BYTES as SHARD_BYTES,

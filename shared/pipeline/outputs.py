@@ -400,7 +400,7 @@ class TotalsWriter:
 
     def write(self, total: Total) -> None:
         """Add one row."""
-        row = check_limits(_row(self._job, self._revision, total))
+        row = row_of_total(self._job, self._revision, total)
         if row["RowKey"] in self._accounts:
             raise FinishRefusedError(
                 f"job {self._job!r} has two totals for account {total.account[:100]!r}: let the workload merge them"
@@ -424,7 +424,8 @@ class TotalsWriter:
         self._size = 0
 
 
-def _row(job: str, revision: int, total: Total) -> Entity:
+def row_of_total(job: str, revision: int, total: Total) -> Entity:
+    """Return the row of a total, or raise FinishRefusedError if a table cannot hold it."""
     wrong = [name for name in total.properties if name in _RESERVED or not _PROPERTY.fullmatch(name)]
     if wrong or len(total.properties) > _MOST_PROPERTIES:
         raise FinishRefusedError(
@@ -433,7 +434,7 @@ def _row(job: str, revision: int, total: Total) -> Entity:
             f"{', '.join(sorted(_RESERVED))}"
         )
     own = {"PartitionKey": job, "RowKey": account_key(total.account), "account": total.account, "revision": revision}
-    return own | {name: _property(job, value) for name, value in total.properties.items()}
+    return check_limits(own | {name: _property(job, value) for name, value in total.properties.items()})
 
 
 def _property(job: str, value: object) -> object:

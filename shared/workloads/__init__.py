@@ -10,6 +10,7 @@ from shared.workloads.registry import (
     has_split as has_split,
     is_waiting as is_waiting,
     items_of as items_of,
+    map_all as map_all,
     run_lines as run_lines,
     shard_of as shard_of,
     split as split,

@@ -256,7 +256,7 @@ def run_lines(workload: AnyWorkload, lines: Sequence[bytes], first_number: int) 
     """Map and combine the transactions. The first one has the id `first_number`."""
     read = reader_of(workload.transaction, workload.sums).read(lines)  # type: ignore[arg-type]  # a class has a hash
     numbers = _numbers(first_number, len(lines), read.refused)
-    mapped = _map(workload, read.transactions, numbers)
+    mapped = map_all(workload, read.transactions, numbers)
     if read.refused or Rejected in map(type, mapped):
         return _sort_lines(workload, lines, first_number, read, zip(read.transactions, numbers, mapped, strict=True))
     accepted = PortionMessage(items=len(lines), sums=sums_of(read.transactions, workload.sums))
@@ -274,7 +274,8 @@ def is_waiting(workload: AnyWorkload) -> bool:
     return inspect.iscoroutinefunction(workload.map)
 
 
-def _map(workload: AnyWorkload, transactions: Sequence[Any], numbers: Sequence[int]) -> Sequence[Any]:
+def map_all(workload: AnyWorkload, transactions: Sequence[Any], numbers: Sequence[int]) -> Sequence[Any]:
+    """Return the value of each transaction, by the call that the workload has for it."""
     if is_waiting(workload):
         # This runs in a thread of its own, so the worker's event loop is not blocked.
         return asyncio.run(_map_waiting(workload, transactions, numbers))

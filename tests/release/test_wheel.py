@@ -55,7 +55,7 @@ wrong: int = Line({"a": "b"})
 """
 TEST_OF_A_WORKLOAD = """
 from functools import reduce
-from sluice.testing import run_lines
+from sluice.testing import check_workload, run_lines
 from sluice.workloads import Line
 from sales import Sales
 
@@ -63,6 +63,8 @@ def test_sales():
     parts = [run_lines(Sales(), [b'{"units":2}', b'{"units":"x"}'], 0), run_lines(Sales(), [b'{"units":4}'], 2)]
     assert [one.reason for one in parts[0].rejections] == ["bad_amount"]
     assert list(Sales().finish(reduce(Sales().merge, [one.partial for one in parts]))) == [Line({"units": 6})]
+    tried = {one.promise: one.state for one in check_workload(Sales(), [b'{"units":2}', b'{"units":4}']).trials}
+    assert [name for name, state in tried.items() if state != "kept"] == ["whole", "shard"], tried
 
 test_sales()
 """

@@ -35,7 +35,7 @@ ORDER = (
     ("scaling",),
     ("simulation",),
     ("pipeline",),
-    ("operating",),
+    ("operating", "promises"),
     ("settings",),
     ("app",),
 )

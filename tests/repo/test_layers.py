@@ -194,6 +194,7 @@ def test_loading_the_app_loads_no_page():
         "import sys, function_app\n"
         "assert 'console' in {one.get_function_name() for one in function_app.app.get_functions()}\n"
         "assert not {'console', 'jinja2'} & set(sys.modules), 'loaded before the first visit'\n"
+        "assert 'shared.promises' not in sys.modules, 'a check for people'\n"
         "import console.function\n"
         "assert not {'tools', 'typer', 'rich'} & set(sys.modules), 'not deployed'\n"
     )

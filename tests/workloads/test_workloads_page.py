@@ -13,7 +13,7 @@ from tools.local import docs, readme
 from tools.local.paths import ROOT
 
 PAGE = (ROOT / "docs" / "workloads.md").read_text()
-SALES, CODE, SPLIT = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+SALES, CODE, TEST, SPLIT = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_the_code_on_the_page_is_a_workload_of_thirty_lines(tmp_path, monkeypatch):
@@ -51,6 +51,18 @@ def test_the_split_on_the_page_keeps_every_account_in_its_shard():
     for number, one in enumerate(slices):
         stored = msgspec.json.decode(msgspec.json.encode(one), type=shops.partial)
         assert {shard_of(item.account, 16) for item in shops.finish(stored) if isinstance(item, Total)} == {number}
+
+
+def test_the_test_on_the_page_passes(tmp_path, monkeypatch):
+    """Beside the README's file."""
+    (tmp_path / "sales.py").write_text(SALES)
+    monkeypatch.syspath_prepend(tmp_path)
+    names = {}
+    try:
+        exec(TEST, names)
+        names["test_sales_keeps_its_promises"]()
+    finally:
+        sys.modules.pop("sales", None)
 
 
 def test_the_first_code_on_the_page_is_the_readme_s():

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from shared import __version__
 from shared.errors import SettingsError, SluiceError
-from tools.cli import cost, doctor as examination, gate, ids, jobs, migrate, orders, parked, sales, tune
+from tools.cli import cost, doctor as examination, gate, ids, jobs, migrate, orders, parked, sales, tune, workload
 from tools.cli.audit import audit
 from tools.cli.deep import check_deeply
 from tools.cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption, YesOption
@@ -39,6 +39,7 @@ app.add_typer(ids.app, name="ids")
 app.add_typer(cost.app, name="cost")
 app.add_typer(tune.app, name="tune")
 app.add_typer(migrate.app, name="migrate")
+app.add_typer(workload.app, name="workload")
 app.add_typer(orders.orders, name="orders")
 app.add_typer(sales.conferences, name="conferences")
 app.add_typer(orders.processes, name="processes")
