@@ -18,7 +18,14 @@ def until(look, pause=0.1):
 
 
 def take(receiver, most=50):
-    """Return what the bus holds for a receiver. It looks first, because no time tells that nothing comes."""
-    if not any(one.state is ServiceBusMessageState.ACTIVE for one in receiver.peek_messages(250, sequence_number=1)):
-        return []
-    return receiver.receive_messages(most, max_wait_time=LIMIT)
+    """Return what the bus holds for a receiver. It looks first, because no time tells that nothing comes.
+
+    It asks again and again: the library waits to the end of a wait for a message that its other thread, which keeps the
+    connection alive, has received for it.
+    """
+    end = time.monotonic() + LIMIT
+    while any(one.state is ServiceBusMessageState.ACTIVE for one in receiver.peek_messages(250, sequence_number=1)):
+        if found := receiver.receive_messages(most, max_wait_time=1):
+            return found
+        assert time.monotonic() < end, f"a message was there and not received within {LIMIT} s"
+    return []
