@@ -17,13 +17,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from math import sqrt
 from threading import Condition
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 from zlib import crc32
 
 import msgspec
-from azure.servicebus import ServiceBusMessage
 
-from shared.azure import FAILURES, Destination, Pushback
+from shared.azure import FAILURES, BusMessage, Destination, Pushback
 from shared.clock import Clock
 from shared.errors import NotPublishedError
 from shared.grammar import bus_name
@@ -119,17 +118,15 @@ def bundles(parcels: Iterable[Parcel]) -> Iterator[list[Parcel]]:
         yield some
 
 
-def message_of(bundle: Sequence[Parcel]) -> ServiceBusMessage:
+def message_of(bundle: Sequence[Parcel]) -> BusMessage:
     """Return the message of a bundle. Its id depends on every part: the bus drops a second message of one id."""
     first = bundle[0]
     begin, end, _ = _FORMS[first.form]
-    marks: dict[str | bytes, Any] = dict.fromkeys(sorted(frozenset().union(*(each.marks for each in bundle))), True)
-    return ServiceBusMessage(
-        b"".join((begin, b",".join(each.content for each in bundle), end)),
-        session_id=bus_name(first.session) or None,
-        message_id=bus_name(bundle_id([each.id for each in bundle])),
-        application_properties=marks,
-        content_type="application/json",
+    return BusMessage(
+        body=b"".join((begin, b",".join(each.content for each in bundle), end)),
+        session=bus_name(first.session) or None,
+        id=bus_name(bundle_id([each.id for each in bundle])),
+        properties=dict.fromkeys(sorted(frozenset().union(*(each.marks for each in bundle))), True),
     )
 
 
@@ -142,7 +139,7 @@ MOST_MESSAGES: Final = 20
 class Sender(Protocol):
     """Sends messages in one transfer, all or nothing. Raises FAILURES. Several threads may send."""
 
-    def send(self, to: Destination, messages: Sequence[ServiceBusMessage]) -> None:
+    def send(self, to: Destination, messages: Sequence[BusMessage]) -> None:
         """Send the messages."""
         ...
 

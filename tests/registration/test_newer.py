@@ -52,9 +52,7 @@ def test_an_answer_in_a_newer_format_comes_again_and_the_others_are_heard(world)
     later = replace(answer, format=2)
     before = world.own.homes.read_head("order-order-1")
     bodies = [
-        b"".join(
-            message_of(list(event_parcels(TOPIC, "c1", EventRange("seats-c1", one.version, one.version, (one,))))).body
-        )
+        message_of(list(event_parcels(TOPIC, "c1", EventRange("seats-c1", one.version, one.version, (one,))))).body
         for one in (later, replace(answer, generation=7))
     ]
     with pytest.raises(LaterFormatError, match="format 2"):
