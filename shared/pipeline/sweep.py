@@ -255,8 +255,8 @@ class Sweep:
                 return
             try:
                 follow(pointer, until)
-            except NewerVersionError as error:
-                tell(events.NEWER_VERSION, found=str(error))
+            except NewerVersionError:
+                raise
             except Exception as error:  # noqa: BLE001 - a fault of one job is no reason to fail the tick
                 tell(events.JOB_NEGLECTED, pointer=pointer.id, error=describe_error(error), at=place(error))
 

@@ -24,9 +24,10 @@ import msgspec
 
 from shared.azure import FAILURES, BusMessage, Destination, Pushback
 from shared.clock import Clock
-from shared.errors import NotPublishedError
+from shared.errors import NewerVersionError, NotPublishedError
 from shared.grammar import bus_name
 from shared.processes.bodies import MOST_COMMANDS, Command, EventRange, bundle_id, split_range
+from shared.telemetry import events, tell
 
 #: Bytes of the parts of one message, and of one transfer. The bus's cheapest tier takes 256 KB with all properties.
 MOST_BYTES: Final = 200_000
@@ -267,6 +268,8 @@ def _tell(failed: Sequence[_Item]) -> str:
 _NAMESPACE: Final = "bus"
 #: The part of a lock that a rest takes at most: the batch is completed only after it.
 _MOST_OF_LOCK: Final = 1 / 3
+#: The part of a lock that something newer rests before it is given back.
+_REST_OF_NEWER: Final = 1 / 2
 
 
 class PaceLane(Enum):
@@ -292,7 +295,7 @@ def rest_after(work: float, share: float, lock: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Rests after the work of a batch, as long as the namespace pushes back."""
+    """Rests after the work of a batch, as long as the namespace pushes back, and after something newer."""
 
     pushback: Pushback
     clock: Clock
@@ -307,7 +310,13 @@ class Pace:
     def __call__(self, lane: PaceLane, lock: float) -> Iterator[None]:
         """Enter around the work of a batch whose lock lasts so many seconds."""
         began_at = self.clock.monotonic()
-        yield
+        try:
+            yield
+        except NewerVersionError as error:
+            # The bus delivers it again at once, and a newer instance may take minutes.
+            tell(events.NEWER_VERSION, found=str(error))
+            self.sleep(lock * _REST_OF_NEWER)
+            raise
         rest = rest_after(self.clock.monotonic() - began_at, self.share(lane), lock)
         if rest > 0:
             self.sleep(rest)
