@@ -8,12 +8,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from azure.servicebus import ServiceBusClient
+from azure.servicebus.amqp import AmqpAnnotatedMessage
 from azure.servicebus.exceptions import MessageSizeExceededError
 from broker_tests.topology import bus as entities
 from servicebus_local.launcher import Broker
 
 from shared.azure import bus
-from shared.azure.bus import FAILURES, IDLE_MOST, BusMessage, BusSender, Destination
+from shared.azure.bus import FAILURES, IDLE_MOST, BusMessage, BusReceiver, BusSender, Destination
 from shared.azure.connections import Connections
 from shared.azure.meter import BUS, Cause
 from shared.errors import SignalNotSentError
@@ -117,6 +118,25 @@ def test_a_topic_is_a_destination_like_a_queue(broker, connections, fresh):
             sender.send(to, [message(to.kind)])
     assert texts(broker, 2, topic.name, "everything") == ["topic", "topic"]
     assert texts(broker, 1, queue.name) == ["bus"]
+
+
+def test_a_locked_message_is_there_until_it_is_completed(broker, connections, fresh):
+    """Also one without bytes, as a stranger's library may send it: an error of it would bring it again and again."""
+    topic = fresh("topic")
+    client = ServiceBusClient.from_connection_string(broker.connection_string)
+    with client, client.get_topic_sender(topic) as sender:
+        sender.send_messages(AmqpAnnotatedMessage(value_body=7))
+        with client.get_subscription_receiver(topic, "everything") as looker:
+            for is_completed in (False, True):
+                with BusReceiver(connections, topic, "everything", locked_for=60) as receiver:
+                    (found,) = receiver.receive(5, LIMIT)
+                    assert (found.body, found.subject) == (b"", None)
+                    if is_completed:
+                        receiver.complete()
+                    else:
+                        # At once: its lock would end in a minute.
+                        receiver._receiver.abandon_message(receiver._locked[0])
+            assert looker.peek_messages(1) == []
 
 
 @pytest.mark.parametrize("kind", ["queue", "call"])
