@@ -10,9 +10,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
-from azure.servicebus import ServiceBusMessage
-
-from shared.azure import FAILURES, BusSender, Connections, Destination
+from shared.azure import FAILURES, BusMessage, BusSender, Connections, Destination
 from shared.clock import Clock, Closing
 from shared.errors import SignalNotSentError
 from shared.grammar import bus_name
@@ -113,13 +111,11 @@ class BusAnnouncements(Closing):
             self._announce(event, message.destination)
 
     def _announce(self, event: Completed, topic: Destination) -> None:
-        names: dict[str | bytes, Any] = {"kind": KIND, "job": event.job, "state": event.state}
-        message = ServiceBusMessage(
-            encode(event),
-            application_properties={**names, "revision": event.revision},
+        message = BusMessage(
+            body=encode(event),
+            properties={"kind": KIND, "job": event.job, "state": event.state, "revision": event.revision},
             subject=bus_name(event.job),
-            content_type="application/json",
-            message_id=bus_name(f"{event.job}:{event.revision}"),
+            id=bus_name(f"{event.job}:{event.revision}"),
         )
         try:
             self._sender.send(topic, [message])

@@ -18,6 +18,8 @@ from azure.data.tables import TableClient, UpdateMode
 
 from shared.azure import MOST_GROUP_ROWS, date_of, expecting_an_answer, write_group
 from shared.clock import Clock
+from shared.errors import NewerVersionError
+from shared.telemetry import events, tell
 from shared.topology import is_work_queue
 
 #: Due at every tick.
@@ -229,7 +231,14 @@ class Followers:
         """Yield one step per due pointer of a registered kind."""
         known = [pointer for pointer in due.pointers if pointer.kind in self._kinds]
         for pointer in sorted(known, key=lambda pointer: self._kinds[pointer.kind].turn):
-            yield partial(self._kinds[pointer.kind].follow, pointer, until)
+            yield partial(self._follow, pointer, until)
+
+    def _follow(self, pointer: Pointer, until: float) -> None:
+        try:
+            self._kinds[pointer.kind].follow(pointer, until)
+        except NewerVersionError as error:
+            # The pointer stays due, for a newer instance.
+            tell(events.NEWER_VERSION, found=str(error))
 
     def _read(self, read: Range, table: PendingTable, due: Due) -> None:
         # One query answers both: which pointers are due, and whether any job is open (its pointer is due later).

@@ -10,9 +10,7 @@ from datetime import datetime, timedelta
 from threading import Thread
 from typing import Any, Final, Protocol
 
-from azure.servicebus import ServiceBusMessage
-
-from shared.azure import FAILURES, BriefSender, BusSender, Connections, Destination
+from shared.azure import FAILURES, BriefSender, BusMessage, BusSender, Connections, Destination
 from shared.clock import Closing
 from shared.errors import SignalNotSentError
 from shared.messages import PERMIT, Permit, encode_permit
@@ -115,7 +113,7 @@ class BusSignals(_Kept):
         """Send the hint to continue with a job, or raise SignalNotSentError."""
         self._send([job_message(job)], f"that there is more to do for job {job!r}")
 
-    def _send(self, messages: Sequence[ServiceBusMessage], saying: str, at: datetime | None = None) -> None:
+    def _send(self, messages: Sequence[BusMessage], saying: str, at: datetime | None = None) -> None:
         try:
             failure, self._failure = self._failure, None
             if failure is not None:
@@ -195,7 +193,7 @@ class BusHints(_Kept):
     def __call__(self) -> Exception | None:
         """Send a hint and return None, or the error if it could not be sent. Never raises."""
         # Nothing in it: what is not there cannot be believed. The queue sets its time to live.
-        return _error_of(lambda: self._sender.send(_HINTS, [ServiceBusMessage(b"")]))
+        return _error_of(lambda: self._sender.send(_HINTS, [BusMessage(body=b"", content_type=None)]))
 
 
 def _error_of(act: Callable[[], object]) -> Exception | None:
@@ -211,40 +209,31 @@ def brief_hints(connections: Connections) -> BriefSender:
     return BriefSender(BusHints(connections), lambda error: tell(events.HINT_UNSENT, error=describe_error(error)))
 
 
-def release_message(gate: str, epoch: int) -> ServiceBusMessage:
+def release_message(gate: str, epoch: int) -> BusMessage:
     """Return the message that has all listeners check a gate."""
     return _message({"gate": gate, "epoch": epoch}, subject=gate)
 
 
-def place_message(hint: Hint, epoch: int) -> ServiceBusMessage:
+def place_message(hint: Hint, epoch: int) -> BusMessage:
     """Return the message that has an invocation release from a place on. Without a subject it wakes no waiter."""
     since = {"since": hint.since} if hint.since else {}
     number = {} if hint.slice is None else {"slice": hint.slice}
     return _message({"gate": hint.gate, "epoch": epoch, **since, **number})
 
 
-def job_message(job: str) -> ServiceBusMessage:
+def job_message(job: str) -> BusMessage:
     """Return the message that has an invocation check a job. It has no subject, so it wakes no waiter of a gate."""
     return _message({"job": job})
 
 
-def _message(fields: dict[str, Any], subject: str | None = None) -> ServiceBusMessage:
-    said: Any = {"kind": RELEASE, **fields}
+def _message(fields: dict[str, Any], subject: str | None = None) -> BusMessage:
+    said = {"kind": RELEASE, **fields}
     # Subscriptions filter by `kind`. The body is for languages that cannot read properties.
-    return ServiceBusMessage(
-        json.dumps({"sluice": {"v": 1, **said}}),
-        application_properties=said,
-        subject=subject,
-        content_type="application/json",
-        time_to_live=LIFETIME,
+    return BusMessage(
+        body=json.dumps({"sluice": {"v": 1, **said}}).encode(), properties=said, subject=subject, life=LIFETIME
     )
 
 
-def _permit_message(permit: Permit) -> ServiceBusMessage:
-    return ServiceBusMessage(
-        encode_permit(permit),
-        application_properties={"kind": PERMIT, "slot": permit.slot},
-        subject=PERMIT,
-        content_type="application/json",
-        time_to_live=LIFETIME,
-    )
+def _permit_message(permit: Permit) -> BusMessage:
+    properties = {"kind": PERMIT, "slot": permit.slot}
+    return BusMessage(body=encode_permit(permit), properties=properties, subject=PERMIT, life=LIFETIME)

@@ -34,6 +34,8 @@ READS: Final[Mapping[str, int]] = MappingProxyType(
         "submission": 1,
         "work": 1,
         "release": 1,
+        "commands": 1,
+        "events": 1,
         # Blobs. A finish plan of version 2 has cuts.
         "plan": 1,
         "finish plan": 2,
@@ -42,6 +44,7 @@ READS: Final[Mapping[str, int]] = MappingProxyType(
         "chunk result": 1,
         "gate": 1,
         "sequence": 1,
+        "warm record": 1,
     }
 )
 #: Deliveries of a message that wait for a newer instance. Queues and the settler leave half a minute between two, so they

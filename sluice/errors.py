@@ -6,6 +6,7 @@ from shared.errors import (
     GeneratorClosedError as GeneratorClosedError,
     IdsError as IdsError,
     NameRefusedError as NameRefusedError,
+    NewerVersionError as NewerVersionError,
     RefusedError as RefusedError,
     ReleaseExpiredError as ReleaseExpiredError,
     SequenceCorruptError as SequenceCorruptError,

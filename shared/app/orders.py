@@ -39,6 +39,7 @@ from shared.processes import (
     TimeoutRow,
     Writer,
     decode_events,
+    read_known,
     restore_process,
 )
 from shared.readmodels import KeptAnswers, Projector, ViewStores
@@ -289,7 +290,10 @@ class RegistrationPart(Closing):
 
     def _project(self, projector: Projector, bodies: Sequence[bytes]) -> None:
         with self._pace(PaceLane.READ_MODELS, _LOCK):
-            projector.project(one for body in bodies for one in decode_events(body))
+            known, newer = read_known(decode_events, bodies)
+            projector.project(one for ranges in known for one in ranges)
+            if newer is not None:
+                raise newer
 
     def close(self) -> None:
         """End the threads that answer customers, and the connections to the bus."""

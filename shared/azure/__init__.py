@@ -5,11 +5,19 @@ Reading order:
 - `connection_settings` and `connections` make the clients. `transport` is the HTTP below them.
 - `meter` counts, `pushback` notices refusals.
 - `row_groups` writes rows of a table together.
-- `bus` sends.
+- `bus` sends and receives: no other module makes a message of the bus.
 - `value_store` has two small uses of a blob: a value, and a lease.
 """
 
-from shared.azure.bus import FAILURES as FAILURES, BusSender as BusSender, Destination as Destination
+from shared.azure.bus import (
+    FAILURES as FAILURES,
+    BusMessage as BusMessage,
+    BusReceiver as BusReceiver,
+    BusSender as BusSender,
+    Destination as Destination,
+    is_missing as is_missing,
+    read_front as read_front,
+)
 from shared.azure.connection_settings import (
     BUS_CONNECTION as BUS_CONNECTION,
     BUS_SETTING as BUS_SETTING,
@@ -61,7 +69,6 @@ from shared.azure.transport import (
     date_of as date_of,
     error_code as error_code,
     expecting_an_answer as expecting_an_answer,
-    is_missing as is_missing,
     is_refused as is_refused,
 )
 from shared.azure.value_store import (

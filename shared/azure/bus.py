@@ -1,19 +1,38 @@
-"""Sends to the queues and topics of the bus, on kept connections: opening one takes longer than sending."""
+"""The port of the bus: the one module that makes messages of its library, sends them and receives them.
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from datetime import datetime
+Senders keep their connections: opening one takes longer than sending.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from queue import LifoQueue
 from threading import Event, Lock, Thread
 from time import monotonic
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 from weakref import ReferenceType, ref
 
-from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusSender
-from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError
+from azure.core.exceptions import AzureError, ResourceNotFoundError
+from azure.servicebus import (
+    AutoLockRenewer,
+    ServiceBusClient,
+    ServiceBusMessage,
+    ServiceBusReceivedMessage,
+    ServiceBusReceiveMode,
+    ServiceBusSender,
+)
+from azure.servicebus.amqp import AmqpMessageBodyType
+from azure.servicebus.exceptions import (
+    MessageSizeExceededError,
+    MessagingEntityNotFoundError,
+    ServiceBusAuthenticationError,
+    ServiceBusError,
+    ServiceBusServerBusyError,
+)
 
 from shared.azure.connections import Connections
-from shared.azure.meter import BusOperation, Cause, because
+from shared.azure.meter import BUS, BusOperation, Cause, because
 from shared.clock import Closing
 
 #: The library's errors if it could not send. It raises ValueError for a sender that it has closed by itself.
@@ -27,6 +46,7 @@ _DETACHED_AFTER: Final = 590.0
 _LOOK_EVERY: Final = 60.0
 #: Once on the open connection, which may have been idle for too long, and once on a new one.
 _ATTEMPTS: Final = 2
+_NOT_FOUND: Final = 404
 DestinationKind = Literal["queue", "bus", "topic", "call"]
 _KINDS: Final = frozenset(get_args(DestinationKind))
 
@@ -55,6 +75,37 @@ class Destination(NamedTuple):
         return cls(kind, name)  # type: ignore[arg-type]  # one of the literals, as just checked
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BusMessage:
+    """A message to send, or the parts that are read of one that was received."""
+
+    body: bytes
+    #: Subscriptions filter by them.
+    properties: Mapping[str, Any] | None = None
+    subject: str | None = None
+    id: str | None = None
+    session: str | None = None
+    correlation: str | None = None
+    #: How long the bus keeps it. None: as long as its entity says.
+    life: timedelta | None = None
+    content_type: str | None = "application/json"
+
+    def prepare(self, at: datetime | None) -> ServiceBusMessage:
+        """Return it as the library sends it."""
+        properties: Any = None if self.properties is None else dict(self.properties)
+        return ServiceBusMessage(
+            self.body,
+            application_properties=properties,
+            subject=self.subject,
+            message_id=self.id,
+            session_id=self.session,
+            correlation_id=self.correlation,
+            time_to_live=self.life,
+            content_type=self.content_type,
+            scheduled_enqueue_time_utc=at,
+        )
+
+
 class BusSender(Closing):
     """A pool of at most `most` senders per destination. Several threads may send, each by a sender of its own.
 
@@ -79,16 +130,14 @@ class BusSender(Closing):
         self._idle: dict[Destination, LifoQueue[_KeptSender]] = {}
         self._lock = Lock()
 
-    def send(self, to: Destination, messages: Sequence[ServiceBusMessage], *, at: datetime | None = None) -> None:
+    def send(self, to: Destination, messages: Sequence[BusMessage], *, at: datetime | None = None) -> None:
         """Send the messages in one transfer, all or nothing. The errors are FAILURES.
 
         The bus holds the messages back until `at`.
         """
-        if at is not None:
-            for message in messages:
-                message.scheduled_enqueue_time_utc = at
+        prepared = [message.prepare(at) for message in messages]
         with self._take(to) as sender:
-            sender.send(messages)
+            sender.send(prepared)
 
     def connect(self, to: Destination) -> None:
         """Open a connection ahead of the first message. The errors are FAILURES.
@@ -193,7 +242,8 @@ class _KeptSender:
                 # The bus refuses it however often it is sent, and the connection is still good.
                 raise
             except FAILURES as error:
-                self._connections.pushback.on_bus_error(error)
+                if isinstance(error, ServiceBusServerBusyError):
+                    self._connections.pushback.slow(BUS)
                 self._drop()
                 if not left:
                     raise
@@ -248,3 +298,66 @@ class _Link(NamedTuple):
     def close(self) -> None:
         self.sender.close()
         self.client.close()
+
+
+class BusReceiver(Closing):
+    """Receives from a subscription of a topic, for one thread. Close it when done.
+
+    A message that was received is gone. With `locked_for`, it is only locked, for so many seconds at most, until `complete`.
+    """
+
+    def __init__(self, connections: Connections, topic: str, subscription: str, *, locked_for: float = 0.0) -> None:
+        self._meter, self._topic = connections.meter, topic
+        mode = ServiceBusReceiveMode.PEEK_LOCK if locked_for else ServiceBusReceiveMode.RECEIVE_AND_DELETE
+        self._renewer = AutoLockRenewer(max_lock_renewal_duration=locked_for) if locked_for else None
+        self._locked: Sequence[ServiceBusReceivedMessage] = ()
+        with ExitStack() as opened:
+            client = opened.enter_context(connections.bus_client())
+            receiver = client.get_subscription_receiver(topic, subscription, receive_mode=mode)
+            self._receiver = opened.enter_context(receiver)
+            if self._renewer:
+                opened.enter_context(self._renewer)
+            self._opened = opened.pop_all()
+
+    def receive(self, most: int, within: float) -> list[BusMessage]:
+        """Return the messages that are there, or that come within so many seconds."""
+        found = self._receiver.receive_messages(most, max_wait_time=within)
+        operation = BusOperation.RECEIVE if found else BusOperation.RECEIVE_EMPTY
+        self._meter.count_bus(operation, self._topic, max(1, len(found)))
+        if self._renewer:
+            self._locked = found
+            for message in found:
+                self._renewer.register(self._receiver, message)
+        return [BusMessage(body=_body_of(message), subject=message.subject) for message in found]
+
+    def complete(self) -> None:
+        """Have the bus forget the messages of the last receive."""
+        for message in self._locked:
+            self._receiver.complete_message(message)
+
+    def close(self) -> None:
+        """Close the connection. A message that is still locked comes again."""
+        self._opened.close()
+
+
+def _body_of(message: ServiceBusReceivedMessage) -> bytes:
+    """Return the bytes. A sender that is not ours may have sent a value, which has none."""
+    return b"".join(message.body) if message.body_type is AmqpMessageBodyType.DATA else b""
+
+
+def read_front(connections: Connections, queue: str) -> datetime | None:
+    """Return when the oldest message of a queue was put there, or None if it has none. The errors are FAILURES."""
+    connections.meter.count_bus(BusOperation.PEEK, queue)
+    with connections.bus_client() as client, client.get_queue_receiver(queue) as receiver:
+        found = receiver.peek_messages(max_message_count=1)
+    return found[0].enqueued_time_utc if found else None
+
+
+def is_missing(error: AzureError) -> bool:
+    """Check whether the service answered that the place is not there.
+
+    The bus says so already to the login for an entity, and its library then raises an error of the login.
+    """
+    if isinstance(error, ServiceBusAuthenticationError):
+        return getattr(error.inner_exception, "status_code", None) == _NOT_FOUND
+    return isinstance(error, (ResourceNotFoundError, MessagingEntityNotFoundError))

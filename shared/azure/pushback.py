@@ -19,8 +19,6 @@ from threading import Condition, Lock, Thread
 from time import monotonic
 from typing import Any, Final, Protocol, TypeVar
 
-from azure.servicebus.exceptions import ServiceBusServerBusyError
-
 from shared.clock import Clock, Closing
 
 #: A push-back multiplies the share by this.
@@ -171,11 +169,6 @@ class Pushback:
         headers = response.headers
         if status in _BUSY or headers.get("x-ms-error-code") == _TIMED_OUT_CODE:
             self.slow(STORAGE, _seconds(headers.get("Retry-After")))
-
-    def on_bus_error(self, error: BaseException) -> None:
-        """Slow down if an error of the bus is a push-back."""
-        if isinstance(error, ServiceBusServerBusyError):
-            self.slow(BUS)
 
     def slow(self, resource: str, retry_after: timedelta | None = None) -> None:
         """Halve the share of this resource."""

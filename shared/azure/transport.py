@@ -18,11 +18,9 @@ from azure.core.exceptions import (
     AzureError,
     ClientAuthenticationError,
     IncompleteReadError,
-    ResourceNotFoundError,
     ServiceResponseError,
 )
 from azure.core.pipeline.transport import HttpTransport
-from azure.servicebus.exceptions import MessagingEntityNotFoundError, ServiceBusAuthenticationError
 from requests import PreparedRequest, Response, Session
 from requests.adapters import HTTPAdapter
 from requests.structures import CaseInsensitiveDict
@@ -33,7 +31,6 @@ from shared.errors import StorageUnavailableError
 
 #: Answers of a service that wants another login, or a role that this login does not have.
 _REFUSED_LOGIN: Final = frozenset({401, 403})
-_NOT_FOUND: Final = 404
 
 
 class WholeReplies(HttpTransport[Any, Any]):
@@ -119,16 +116,6 @@ def error_code(error: AzureError) -> str:
 def is_refused(error: AzureError) -> bool:
     """Check whether the service answered, but refused this login."""
     return isinstance(error, ClientAuthenticationError) or getattr(error, "status_code", None) in _REFUSED_LOGIN
-
-
-def is_missing(error: AzureError) -> bool:
-    """Check whether the service answered that the place is not there.
-
-    The bus says so already to the login for an entity, and its library then raises an error of the login.
-    """
-    if isinstance(error, ServiceBusAuthenticationError):
-        return getattr(error.inner_exception, "status_code", None) == _NOT_FOUND
-    return isinstance(error, (ResourceNotFoundError, MessagingEntityNotFoundError))
 
 
 #: Connections kept open per service: as many as a worker process has calls at once, or a dispatch has puts.

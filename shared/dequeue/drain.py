@@ -23,9 +23,8 @@ from threading import Event, Lock, Thread
 from typing import Final
 
 import msgspec
-from azure.servicebus import AutoLockRenewer
 
-from shared.azure import BusOperation, Connections
+from shared.azure import BusReceiver, Connections
 from shared.clock import Clock
 from shared.dequeue.listener import QueueListener
 from shared.dequeue.permits import SlotLease, SlotPlan, Slots, TopUp
@@ -206,20 +205,13 @@ class PermitWorker:
 
     def _follow_bus(self) -> None:
         # A client of the bus serves one thread.
-        with (
-            self._connections.bus_client() as bus,
-            bus.get_subscription_receiver(TOPIC, PERMIT) as receiver,
-            AutoLockRenewer(max_lock_renewal_duration=LOCK_SECONDS) as renewer,
-        ):
+        with BusReceiver(self._connections, TOPIC, PERMIT, locked_for=LOCK_SECONDS) as receiver:
             while not self._stop.is_set():
-                messages = receiver.receive_messages(1, max_wait_time=RECEIVE_SECONDS)
-                kind = BusOperation.RECEIVE if messages else BusOperation.RECEIVE_EMPTY
-                self._connections.meter.count_bus(kind, TOPIC)
+                messages = receiver.receive(1, RECEIVE_SECONDS)
                 self._note_bus("")
                 for message in messages:
-                    renewer.register(receiver, message)
-                    self._drain.on_signal(b"".join(message.body))
-                    receiver.complete_message(message)
+                    self._drain.on_signal(message.body)
+                receiver.complete()
 
     def _note_bus(self, problem: str) -> None:
         if problem and not self._is_away:

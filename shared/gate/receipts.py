@@ -21,7 +21,7 @@ from msgspec.structs import replace as with_fields
 
 from shared.azure import expecting_an_answer
 from shared.clock import Clock
-from shared.errors import StorageUnavailableError
+from shared.errors import NewerVersionError, StorageUnavailableError
 from shared.gate.state import GateState, is_name
 from shared.messages import ChunkMessage, FirstChunkMark, encode
 from shared.payload import Limits
@@ -202,12 +202,22 @@ def _row(receipt: Receipt) -> dict[str, Any]:
     }
 
 
+def _read_way(text: str) -> SeenBy:
+    try:
+        return SeenBy(text)
+    except ValueError as error:
+        raise NewerVersionError(
+            f"a receipt says that its opening was seen by {text!r}, which this program does not know: deploy the newer "
+            "version of Sluice that wrote it"
+        ) from error
+
+
 def _receipt(row: Any) -> Receipt:
     return Receipt(
         gate=row["PartitionKey"],
         epoch=row["epoch"],
         node=row["node"],
-        how=SeenBy(row["how"]),
+        how=_read_way(row["how"]),
         seen_at=row["seen_at"],
         lag=timedelta(seconds=row["lag_seconds"]),
         interval=timedelta(seconds=row["interval_seconds"]),
@@ -231,7 +241,7 @@ def _first_chunk(row: Any) -> FirstChunk:
         gate=row["PartitionKey"],
         epoch=row["epoch"],
         node=row["node"],
-        how=SeenBy(row["how"]),
+        how=_read_way(row["how"]),
         opened_at=row["opened_at"],
         began_at=row["began_at"],
     )

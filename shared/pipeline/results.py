@@ -37,11 +37,10 @@ from threading import Lock
 from typing import Any, Final, NamedTuple, Protocol
 
 from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
-from azure.servicebus import ServiceBusMessage
 from azure.storage.blob import ContainerClient
 from msgspec import Raw, Struct, json, structs
 
-from shared.azure import FAILURES, BusSender, Connections, Destination, expecting_an_answer
+from shared.azure import FAILURES, BusMessage, BusSender, Connections, Destination, expecting_an_answer
 from shared.clock import Clock, Closing, SystemClock
 from shared.decoding import decode
 from shared.errors import ResultNotSentError, ResultRefusedError
@@ -333,8 +332,7 @@ class BusResults(Closing):
         Raises ResultNotSentError: the batch is delivered again, and some of them may come twice.
         """
         for one in messages:
-            looks: dict[str | bytes, Any] = {LOOKS_PROPERTY: one.looks + 1}
-            again = ServiceBusMessage(one.body, content_type="application/json", application_properties=looks)
+            again = BusMessage(body=one.body, properties={LOOKS_PROPERTY: one.looks + 1})
             try:
                 self._sender.send(_RESULTS, [again], at=self._clock.now() + LATER)
             except FAILURES as error:
@@ -368,11 +366,11 @@ class BusResults(Closing):
             self._sender.close()
 
 
-def _message(results: Sequence[Result]) -> ServiceBusMessage:
+def _message(results: Sequence[Result]) -> BusMessage:
     body = encode(results[0] if len(results) == 1 else Results(results=list(results)))
     jobs = {result.job for result in results}
     name = bus_name(jobs.pop()) if len(jobs) == 1 else None
-    return ServiceBusMessage(body, content_type="application/json", correlation_id=name)
+    return BusMessage(body=body, correlation=name)
 
 
 @dataclass(frozen=True, slots=True)

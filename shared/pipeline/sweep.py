@@ -29,7 +29,7 @@ from typing import Any, Final
 
 from azure.storage.queue import QueueClient
 
-from shared.azure import FAILURES, BusOperation, Connections, date_of, expecting_an_answer, looking
+from shared.azure import FAILURES, Connections, date_of, expecting_an_answer, looking, read_front
 from shared.clock import LOST_RACES, Clock
 from shared.errors import NewerVersionError
 from shared.ledger import (
@@ -188,15 +188,13 @@ class WaitingResults:
         return not self._is_known or (self._since is not None and self.clock.now() - self._since > patience)
 
     def _read(self, patience: timedelta) -> None:
-        self.connections.meter.count_bus(BusOperation.PEEK, QUEUE)
         self._is_known, self._since = False, None
         try:
-            with self.connections.bus_client() as client, client.get_queue_receiver(QUEUE) as receiver:
-                found = receiver.peek_messages(max_message_count=1)
+            self._since = read_front(self.connections, QUEUE)
         except FAILURES as error:
             tell(events.RESULTS_UNSEEN, error=describe_error(error))
             return
-        self._is_known, self._since = True, found[0].enqueued_time_utc if found else None
+        self._is_known = True
         if self._since is not None and self.clock.now() - self._since > patience:
             waiting = self.clock.now() - self._since
             tell(events.RESULTS_BEHIND, waiting_seconds=round(waiting.total_seconds()))
@@ -257,8 +255,8 @@ class Sweep:
                 return
             try:
                 follow(pointer, until)
-            except NewerVersionError as error:
-                tell(events.NEWER_VERSION, found=str(error))
+            except NewerVersionError:
+                raise
             except Exception as error:  # noqa: BLE001 - a fault of one job is no reason to fail the tick
                 tell(events.JOB_NEGLECTED, pointer=pointer.id, error=describe_error(error), at=place(error))
 

@@ -25,6 +25,7 @@ from shared.processes.bodies import (
     EventRange as EventRange,
     decode_commands as decode_commands,
     decode_events as decode_events,
+    read_known as read_known,
     shard_of as shard_of,
 )
 from shared.processes.decisions import (

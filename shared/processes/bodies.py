@@ -8,18 +8,20 @@ A sender that is not sure sends a range again, perhaps grouped in another way. S
 drops, stream by stream, what it has seen, by the range.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeVar
 from uuid import UUID, uuid5
 from zlib import crc32
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct
 
 from shared.decoding import make_decoder
+from shared.errors import NewerVersionError
 from shared.messages import read_inside
 from shared.processes.homes import Event
+from shared.versions import check_message
 
 #: Commands in one bundle. Their receiver saves what they change in one transaction of a table, of 98 events at most.
 MOST_COMMANDS: Final = 98
@@ -56,6 +58,7 @@ def bundle_id(ids: list[str]) -> str:
 
 class _Commands(Struct, frozen=True, tag_field="kind", tag="commands"):
     commands: list[Command]
+    v: Literal[1] = 1
 
 
 class _Wrapper(Struct, frozen=True):
@@ -91,6 +94,7 @@ def shard_of(home: str, shards: int = EVENT_SHARDS) -> int:
 
 class _Events(Struct, frozen=True, tag_field="kind", tag="events"):
     streams: list[EventRange]
+    v: Literal[1] = 1
 
 
 class _EventWrapper(Struct, frozen=True):
@@ -103,6 +107,31 @@ _event_decoder: Final = make_decoder(_EventWrapper)
 def decode_events(body: bytes) -> list[EventRange]:
     """Return the ranges of a message in their order. Raises only msgspec.DecodeError."""
     return read_inside(_event_decoder.decode, body).streams
+
+
+_Bundle = TypeVar("_Bundle")
+
+
+def read_known(
+    decode: Callable[[bytes], _Bundle], bodies: Sequence[bytes]
+) -> tuple[list[_Bundle], NewerVersionError | None]:
+    """Return the bundles, and the error of one that a newer app sent, for the end: the others do not wait for it.
+
+    Raises msgspec.DecodeError for one that no version sent.
+    """
+    found: list[_Bundle] = []
+    newer = None
+    for body in bodies:
+        try:
+            found.append(decode(body))
+        except DecodeError:
+            try:
+                check_message(body, "a message of the bus")
+            except NewerVersionError as error:
+                newer = error
+                continue
+            raise
+    return found, newer
 
 
 def split_range(whole: EventRange, most: int) -> Iterator[EventRange]:

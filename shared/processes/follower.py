@@ -17,10 +17,9 @@ from threading import Lock
 from typing import Any, Final, TypeVar
 
 import msgspec
-from azure.servicebus import ServiceBusMessage
 from msgspec import Struct
 
-from shared.azure import FAILURES, BusSender, Destination
+from shared.azure import FAILURES, BusMessage, BusSender, Destination
 from shared.clock import Clock, all_tried
 from shared.decoding import make_decoder
 from shared.processes.agenda import MOST_HOMES, NOTE_AFTER, SHARDS, Agenda, Alias, DueRows, Note, TimeoutRow
@@ -175,7 +174,7 @@ class DueHints:
                 self._sent.clear()
             self._sent.add((shard, slot))
         body = msgspec.json.encode({"sluice": _Due(shard)})
-        message = ServiceBusMessage(body, message_id=f"due-{shard}-{slot}", content_type="application/json")
+        message = BusMessage(body=body, id=f"due-{shard}-{slot}")
         try:
             self._sender.send(self._to, [message], at=datetime.fromtimestamp(slot * self._slot, UTC))
         except FAILURES as error:

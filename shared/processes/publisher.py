@@ -17,17 +17,17 @@ from dataclasses import dataclass, field
 from enum import Enum
 from math import sqrt
 from threading import Condition
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 from zlib import crc32
 
 import msgspec
-from azure.servicebus import ServiceBusMessage
 
-from shared.azure import FAILURES, Destination, Pushback
+from shared.azure import FAILURES, BusMessage, Destination, Pushback
 from shared.clock import Clock
-from shared.errors import NotPublishedError
+from shared.errors import NewerVersionError, NotPublishedError
 from shared.grammar import bus_name
 from shared.processes.bodies import MOST_COMMANDS, Command, EventRange, bundle_id, split_range
+from shared.telemetry import events, tell
 
 #: Bytes of the parts of one message, and of one transfer. The bus's cheapest tier takes 256 KB with all properties.
 MOST_BYTES: Final = 200_000
@@ -119,17 +119,15 @@ def bundles(parcels: Iterable[Parcel]) -> Iterator[list[Parcel]]:
         yield some
 
 
-def message_of(bundle: Sequence[Parcel]) -> ServiceBusMessage:
+def message_of(bundle: Sequence[Parcel]) -> BusMessage:
     """Return the message of a bundle. Its id depends on every part: the bus drops a second message of one id."""
     first = bundle[0]
     begin, end, _ = _FORMS[first.form]
-    marks: dict[str | bytes, Any] = dict.fromkeys(sorted(frozenset().union(*(each.marks for each in bundle))), True)
-    return ServiceBusMessage(
-        b"".join((begin, b",".join(each.content for each in bundle), end)),
-        session_id=bus_name(first.session) or None,
-        message_id=bus_name(bundle_id([each.id for each in bundle])),
-        application_properties=marks,
-        content_type="application/json",
+    return BusMessage(
+        body=b"".join((begin, b",".join(each.content for each in bundle), end)),
+        session=bus_name(first.session) or None,
+        id=bus_name(bundle_id([each.id for each in bundle])),
+        properties=dict.fromkeys(sorted(frozenset().union(*(each.marks for each in bundle))), True),
     )
 
 
@@ -142,7 +140,7 @@ MOST_MESSAGES: Final = 20
 class Sender(Protocol):
     """Sends messages in one transfer, all or nothing. Raises FAILURES. Several threads may send."""
 
-    def send(self, to: Destination, messages: Sequence[ServiceBusMessage]) -> None:
+    def send(self, to: Destination, messages: Sequence[BusMessage]) -> None:
         """Send the messages."""
         ...
 
@@ -270,6 +268,8 @@ def _tell(failed: Sequence[_Item]) -> str:
 _NAMESPACE: Final = "bus"
 #: The part of a lock that a rest takes at most: the batch is completed only after it.
 _MOST_OF_LOCK: Final = 1 / 3
+#: The part of a lock that something newer rests before it is given back.
+_REST_OF_NEWER: Final = 1 / 2
 
 
 class PaceLane(Enum):
@@ -295,7 +295,7 @@ def rest_after(work: float, share: float, lock: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Rests after the work of a batch, as long as the namespace pushes back."""
+    """Rests after the work of a batch, as long as the namespace pushes back, and after something newer."""
 
     pushback: Pushback
     clock: Clock
@@ -310,7 +310,13 @@ class Pace:
     def __call__(self, lane: PaceLane, lock: float) -> Iterator[None]:
         """Enter around the work of a batch whose lock lasts so many seconds."""
         began_at = self.clock.monotonic()
-        yield
+        try:
+            yield
+        except NewerVersionError as error:
+            # The bus delivers it again at once, and a newer instance may take minutes.
+            tell(events.NEWER_VERSION, found=str(error))
+            self.sleep(lock * _REST_OF_NEWER)
+            raise
         rest = rest_after(self.clock.monotonic() - began_at, self.share(lane), lock)
         if rest > 0:
             self.sleep(rest)

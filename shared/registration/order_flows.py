@@ -20,7 +20,7 @@ import msgspec
 
 from shared.clock import Clock
 from shared.decoding import convert, make_decoder
-from shared.errors import DecisionFailedError, LaterFormatError, RefusedError
+from shared.errors import DecisionFailedError, LaterFormatError, NewerVersionError, RefusedError
 from shared.gate import HeldEntry, HeldWork
 from shared.ids import RangeGenerator
 from shared.processes import (
@@ -42,6 +42,7 @@ from shared.processes import (
     decode_commands,
     decode_events,
     notes_of,
+    read_known,
     restore_process,
 )
 from shared.refusals import DeliveryReason, Reason, refuse
@@ -237,11 +238,11 @@ def hear(
         raise error
 
 
-def _answers(bodies: Sequence[bytes]) -> tuple[list[tuple[EventRange, Case]], LaterFormatError | None]:
+def _answers(bodies: Sequence[bytes]) -> tuple[list[tuple[EventRange, Case]], NewerVersionError | None]:
     """Return each answer with the one event that it is, and the error of one that a newer app wrote."""
     found: list[tuple[EventRange, Case]] = []
-    newer = None
-    for one in (one for body in bodies for one in decode_events(body)):
+    known, newer = read_known(decode_events, bodies)
+    for one in (one for ranges in known for one in ranges):
         for event in one.events:
             try:
                 reply = read_reply(event)
@@ -304,10 +305,12 @@ class Starts:
 
     def take(self, bodies: Sequence[bytes]) -> None:
         """Start the orders of these messages. Raises the first error: then the messages come again."""
-        bundles = [decode_commands(body) for body in bodies]
+        bundles, newer = read_known(decode_commands, bodies)
         handled = self._runtime.handle([self._case(command) for bundle in bundles for command in bundle])
         handled.check()
         self._removals([_note_of(command) for bundle in bundles for command in bundle[:1]])
+        if newer is not None:
+            raise newer
 
     def _case(self, command: Command) -> Case:
         start, now = convert(command.body["start"], StartOrder), self._clock.now()

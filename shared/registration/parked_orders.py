@@ -320,7 +320,7 @@ class ParkedOrders:
         self._parking.park(stage, delivery, refuse(DeliveryReason.DEAD_LETTERED, found))
 
     def _park(self, queue: Destination, id_: str, parcel: Parcel, count: int, error: Exception) -> None:
-        body = b"".join(message_of([parcel]).body)
+        body = message_of([parcel]).body
         self._parking.park(BUS_STAGE, Delivery(queue=str(queue), message_id=id_, body=body, count=count), error)
 
     def has_taken(self, body: bytes) -> bool:

@@ -35,6 +35,7 @@ from shared.processes import (
     command_parcel,
     decode_commands,
     message_of,
+    read_known,
 )
 from shared.refusals import Reason, refuse
 from shared.registration.order_messages import SEATS_HOMES, Management, OrderCommand, read_seat_command, send_to
@@ -96,7 +97,8 @@ class SeatFlows:
 
     def sell(self, bodies: Sequence[bytes]) -> None:
         """Obey the commands of one session, in their order. Raises an error if they must come again."""
-        commands = [command for body in bodies for command in decode_commands(body)]
+        bundles, newer = read_known(decode_commands, bodies)
+        commands = [command for bundle in bundles for command in bundle]
         until = self._clock.monotonic() + BUDGET.total_seconds()
         for home, some in _by_receiver(commands):
             if self._clock.monotonic() >= until:
@@ -109,6 +111,8 @@ class SeatFlows:
             for command, outcome in zip(some, saved.outcomes, strict=True):
                 if outcome.error is not None:
                     self._put_off(command, outcome.error)
+        if newer is not None:
+            raise newer
 
     def manage(self, message: Management) -> None:
         """Obey a command of a publisher at once. Raises RefusedError for one that its conference does not allow."""

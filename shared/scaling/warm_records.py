@@ -13,10 +13,10 @@ import msgspec
 
 from shared.azure import OptimisticStore
 from shared.clock import LOST_RACES, Clock
-from shared.decoding import decode
 from shared.errors import ScalingRefusedError
 from shared.pending import WARM_POINTER, PendingTable, Pointer
 from shared.scaling.warm_decisions import WarmOpening, WarmRecord, add_opening, drop_opening
+from shared.versions import decode_document
 
 #: The blob, in the container `settings`.
 WARM_RECORD: Final = "warm"
@@ -123,14 +123,9 @@ class WarmRecords:
 
 def _decode(content: bytes) -> WarmRecord:
     try:
-        record = decode(content, WarmRecord)
+        return decode_document(content, WarmRecord, "warm record", f"settings/{WARM_RECORD}")  # type: ignore[no-any-return]
     except msgspec.DecodeError as error:
         raise ScalingRefusedError(
             f"the blob settings/{WARM_RECORD} is not a record of warmed instances ({error}): restore an earlier version of "
             "it, or take the instances back with `az functionapp scale config always-ready delete` and delete the blob"
         ) from error
-    if record.v != 1:
-        raise ScalingRefusedError(
-            f"the blob settings/{WARM_RECORD} has format {record.v}, this version reads format 1: upgrade Sluice"
-        )
-    return record

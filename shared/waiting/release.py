@@ -19,10 +19,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from azure.servicebus import ServiceBusReceiveMode, ServiceBusReceiver
 from azure.storage.blob import ContainerClient
 
-from shared.azure import BlobLease, BlobStore, BusOperation, Connections, try_lease
+from shared.azure import BlobLease, BlobStore, BusReceiver, Connections, try_lease
 from shared.clock import Clock, Closing, ClosingEitherWay, SystemClock
 from shared.gate import Gates, Receipt, ReceiptTable, this_node
 from shared.signals import TOPIC
@@ -132,12 +131,7 @@ class Listener:
             leased.lease.release()
 
     def _listen(self, leased: SubscriptionLease, stop: threading.Event) -> None:
-        with (
-            self._connections.bus_client() as bus,
-            bus.get_subscription_receiver(
-                TOPIC, leased.subscription, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE
-            ) as receiver,
-        ):
+        with BusReceiver(self._connections, TOPIC, leased.subscription) as receiver:
             renewed, self._problem = time.monotonic(), ""
             # The signals that were sent while this process did not listen went to subscriptions of others.
             self._ring_all()
@@ -149,11 +143,8 @@ class Listener:
                         return
                     renewed = time.monotonic()
 
-    def _hear(self, receiver: ServiceBusReceiver) -> None:
-        heard = receiver.receive_messages(max_message_count=100, max_wait_time=RECEIVE_SECONDS)
-        received = BusOperation.RECEIVE if heard else BusOperation.RECEIVE_EMPTY
-        self._connections.meter.count_bus(received, TOPIC, max(1, len(heard)))
-        for gate in {str(message.subject) for message in heard}:
+    def _hear(self, receiver: BusReceiver) -> None:
+        for gate in {str(message.subject) for message in receiver.receive(100, RECEIVE_SECONDS)}:
             self._ring(gate)
 
     def _ring(self, gate: str) -> None:

@@ -3,16 +3,20 @@
 import gc
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from azure.servicebus import ServiceBusClient, ServiceBusMessage
+from azure.servicebus import ServiceBusClient
+from azure.servicebus.amqp import AmqpAnnotatedMessage
 from azure.servicebus.exceptions import MessageSizeExceededError
+from broker_tests.topology import bus as entities
+from servicebus_local.launcher import Broker
 
 from shared.azure import bus
-from shared.azure.bus import FAILURES, IDLE_MOST, BusSender, Destination
+from shared.azure.bus import FAILURES, IDLE_MOST, BusMessage, BusReceiver, BusSender, Destination
 from shared.azure.connections import Connections
-from shared.azure.meter import Cause
+from shared.azure.meter import BUS, Cause
 from shared.errors import SignalNotSentError
 from shared.signals import BusSignals
 from tests.azure.relay import Relay
@@ -56,7 +60,7 @@ TRIES = 2
 
 def message(text="x"):
     """Return a message."""
-    return ServiceBusMessage(text)
+    return BusMessage(body=text.encode())
 
 
 def texts(broker, count, *path):
@@ -114,6 +118,25 @@ def test_a_topic_is_a_destination_like_a_queue(broker, connections, fresh):
             sender.send(to, [message(to.kind)])
     assert texts(broker, 2, topic.name, "everything") == ["topic", "topic"]
     assert texts(broker, 1, queue.name) == ["bus"]
+
+
+def test_a_locked_message_is_there_until_it_is_completed(broker, connections, fresh):
+    """Also one without bytes, as a stranger's library may send it: an error of it would bring it again and again."""
+    topic = fresh("topic")
+    client = ServiceBusClient.from_connection_string(broker.connection_string)
+    with client, client.get_topic_sender(topic) as sender:
+        sender.send_messages(AmqpAnnotatedMessage(value_body=7))
+        with client.get_subscription_receiver(topic, "everything") as looker:
+            for is_completed in (False, True):
+                with BusReceiver(connections, topic, "everything", locked_for=60) as receiver:
+                    (found,) = receiver.receive(5, LIMIT)
+                    assert (found.body, found.subject) == (b"", None)
+                    if is_completed:
+                        receiver.complete()
+                    else:
+                        # At once: its lock would end in a minute.
+                        receiver._receiver.abandon_message(receiver._locked[0])
+            assert looker.peek_messages(1) == []
 
 
 @pytest.mark.parametrize("kind", ["queue", "call"])
@@ -204,11 +227,32 @@ def test_above_the_limit_nothing_is_sent_and_the_sender_stays(broker, relay, con
     """Not tried again, since it is as large the second time; and the connection is none that is broken."""
     with BusSender(connections) as sender:
         with pytest.raises(MessageSizeExceededError):
-            sender.send(to, [ServiceBusMessage(b"x" * size) for size in sizes])
+            sender.send(to, [BusMessage(body=b"x" * size) for size in sizes])
         sender.send(to, [message("small")])
     assert texts(broker, 1, to.name) == ["small"]
     assert relay.accepted == 1
     assert counted(connections) == {(to.name, Cause.USEFUL): len(sizes) + 1}
+
+
+def test_a_bus_that_is_busy_pushes_back_and_one_that_is_away_does_not(relay, connections, to):
+    """What is busy bears fewer senders from then on."""
+    with BusSender(connections, attempts=1) as sender:
+        relay.refused = TRIES
+        with pytest.raises(FAILURES):
+            sender.send(to, [message()])
+    assert connections.pushback.governors() == {}
+    with (
+        Broker.start(entities(), operations_per_second=1) as broker,
+        Connections(STORAGE, broker.connection_string) as throttled,
+        BusSender(throttled) as sender,
+    ):
+
+        def is_slowed():
+            with suppress(*FAILURES):
+                sender.send(Destination("bus", "plain-00"), [message()])
+            return list(throttled.pushback.governors()) == [BUS]
+
+        until(is_slowed)
 
 
 def test_a_scheduled_list_is_kept_back_until_then(broker, connections, to):

@@ -22,11 +22,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from azure.core.exceptions import AzureError
-from azure.servicebus import ServiceBusMessage
 from servicebus_local.launcher import Broker
 
 from shared.app import RegistrationStores, Stores
-from shared.azure import BusSender
+from shared.azure import BusMessage, BusSender
 from shared.azure.connections import Connections
 from shared.errors import StorageUnavailableError
 from shared.parts import SLOTS
@@ -161,7 +160,7 @@ def _hold(report: Report, stores: Stores) -> None:
         _insist(lambda: queue.send_message(text, time_to_live=-1))
 
     with BusSender(stores.connections) as sender:
-        sender.send(CONFERENCES_QUEUE, [ServiceBusMessage(first)])
+        sender.send(CONFERENCES_QUEUE, [BusMessage(body=first.encode())])
     end, own = began + PATIENCE, RegistrationStores(stores)
     while _insist(lambda: own.tell_seats(CONFERENCE)) is None and time.monotonic() < end:
         time.sleep(0.2)

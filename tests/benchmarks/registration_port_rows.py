@@ -10,9 +10,8 @@ from typing import Any, Final, NamedTuple
 from azure.core import MatchConditions
 from azure.core.exceptions import ResourceNotFoundError
 from azure.data.tables import TableClient, UpdateMode
-from azure.servicebus import ServiceBusMessage
 
-from shared.azure import BusSender, Connections, Destination, write_group
+from shared.azure import BusMessage, BusSender, Connections, Destination, write_group
 
 EVENTS, PROCESSES, VIEWS = "portevents", "portprocesses", "portviews"
 TABLES: Final = (EVENTS, PROCESSES, VIEWS)
@@ -122,6 +121,6 @@ class PortViews:
             return {}
 
 
-def message_of(said: Mapping[str, Any], name: str, session: str = "") -> ServiceBusMessage:
+def message_of(said: Mapping[str, Any], name: str, session: str = "") -> BusMessage:
     """Return a message with one command or one event."""
-    return ServiceBusMessage(json.dumps(said).encode(), message_id=name, session_id=session or None)
+    return BusMessage(body=json.dumps(said).encode(), id=name, session=session or None)

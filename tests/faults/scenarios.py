@@ -549,7 +549,7 @@ SCENARIOS = (
     Scenario("settle and finish in segments", processed, everything, world=SegmentedWorld),
     Scenario("replay in segments", mended_long_ago, replay, replay_again, world=SegmentedWorld, revisions={A: (2, 3)}),
     Scenario("settle and finish in shards", processed, everything, world=ShardedWorld),
-    Scenario("settle and finish in slices that are joined", processed, everything, world=JoinedWorld),
+    Scenario("settle and finish in cuts that are joined", processed, everything, world=JoinedWorld),
     Scenario("replay in shards", mended_long_ago, replay, replay_again, world=ShardedWorld, revisions={A: (2, 3)}),
     Scenario("park", broken, everything, replay_again, revisions={A: (2, 3)}),
     Scenario("replay", mended_with_parked, replay, replay_again, revisions={A: (2, 3)}),

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from shared.azure.connections import Connections
-from shared.errors import StorageUnavailableError
+from shared.errors import NewerVersionError, StorageUnavailableError
 from shared.gate.receipts import FirstChunks, Receipt, ReceiptTable, SeenBy
 from shared.messages import FirstChunkMark
 from shared.signals import Hint
@@ -66,6 +66,20 @@ def test_history_has_every_epoch_of_a_gate_and_of_all_and_no_receipt(table, cloc
     here = [(found.gate, found.epoch) for found in first_chunks.history() if found.gate.startswith(gate)]
     assert here == [(f"{gate}-z", 7), (gate, 3), (gate, 4)]
     assert [found.node for found in receipts.of_epochs(gate, 0)] == ["n"]
+
+
+def test_a_way_that_only_a_newer_version_has_names_it(table, clock, gate):
+    """An operator's command says to deploy it, and shows no traceback. The mark of such a release is not noted."""
+    first_chunks, receipts = FirstChunks(table, clock), ReceiptTable(table)
+    first_chunks.note(mark_of(gate, seen_by="lease"))
+    assert first_chunks.history(gate) == []
+    first_chunks.note(mark_of(gate))
+    receipts.write(Receipt(gate=gate, epoch=4, node="n", how=SeenBy.PUSH, seen_at=NOON, lag=timedelta()))
+    for row in table.query_entities("PartitionKey eq @gate", parameters={"gate": gate}):
+        table.update_entity({**row, "how": "lease"})
+    for read in (lambda: first_chunks.history(gate), lambda: receipts.of_epochs(gate, 0)):
+        with pytest.raises(NewerVersionError, match="seen by 'lease'"):
+            read()
 
 
 def test_a_clock_that_is_behind_the_openers_makes_no_negative_delay(table, clock, gate):

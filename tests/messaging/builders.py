@@ -27,13 +27,13 @@ def command(number, to="seats-c1", **fields):
 
 
 def body_of(message):
-    """Return the bytes of a message that was sent or received."""
+    """Return the bytes of a message that was received."""
     return b"".join(message.body)
 
 
-def ranges(message):
-    """Return the ranges in a message by home."""
-    return [(one["home"], one["first"], one["last"]) for one in json.loads(body_of(message))["sluice"]["streams"]]
+def ranges(body):
+    """Return the ranges in the body of a message by home."""
+    return [(one["home"], one["first"], one["last"]) for one in json.loads(body)["sluice"]["streams"]]
 
 
 class KeptTransfers:

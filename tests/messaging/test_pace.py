@@ -5,8 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shared.azure import Pushback
+from shared.errors import NewerVersionError
 from shared.processes import Pace, PaceLane
 from shared.processes.publisher import rest_after, share
+from shared.telemetry import events
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 FLOORS = {PaceLane.FIRST: 0.5, PaceLane.ORDERS: 0.25, PaceLane.READ_MODELS: 0.1}
@@ -74,6 +76,15 @@ def test_a_batch_that_failed_comes_again_without_a_rest():
     with pytest.raises(KeyError), Pace(pushback, clock, clock.sleep)(PaceLane.ORDERS, lock=30):
         raise KeyError
     assert clock.seconds == 0
+
+
+def test_what_is_newer_comes_again_after_half_of_the_lock(told):
+    """The bus delivers it again at once: it would come a thousand times before a newer instance is there."""
+    clock = HandClock()
+    with pytest.raises(NewerVersionError), Pace(Pushback(clock), clock, clock.sleep)(PaceLane.ORDERS, lock=60):
+        raise NewerVersionError("a message of the bus is a commands of version 2")
+    assert clock.seconds == 30
+    assert [one["found"] for one in told(events.NEWER_VERSION)] == ["a message of the bus is a commands of version 2"]
 
 
 def run(limit, seconds=600):

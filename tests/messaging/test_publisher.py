@@ -37,7 +37,11 @@ def publisher(sender, pushback):
 def all_ranges(sender):
     """Return the ranges of all messages in the order of the transfers."""
     return [
-        found for to, messages in sender.transfers if to == TOPIC for message in messages for found in ranges(message)
+        found
+        for to, messages in sender.transfers
+        if to == TOPIC
+        for message in messages
+        for found in ranges(message.body)
     ]
 
 
@@ -46,7 +50,7 @@ def id_of(*parcels):
     sender = KeptTransfers()
     BusPublisher(sender, Pushback(SystemClock())).send(parcels)
     ((_, (message,)),) = sender.transfers
-    return message.message_id
+    return message.id
 
 
 def test_streams_of_one_session_share_a_message(publisher, sender):
@@ -54,17 +58,17 @@ def test_streams_of_one_session_share_a_message(publisher, sender):
     publisher.send([*events("order-a", 1, 2), *events("order-b", 3, 3, kind="paid")])
     ((to, (message,)),) = sender.transfers
     assert to == TOPIC
-    assert ranges(message) == [("order-a", 1, 2), ("order-b", 3, 3)]
-    assert message.session_id == "0"
-    assert message.application_properties == {"noted": True, "paid": True}
-    assert [event.version for one in decode_events(body_of(message)) for event in one.events] == [1, 2, 3]
+    assert ranges(message.body) == [("order-a", 1, 2), ("order-b", 3, 3)]
+    assert message.session == "0"
+    assert message.properties == {"noted": True, "paid": True}
+    assert [event.version for one in decode_events(message.body) for event in one.events] == [1, 2, 3]
 
 
 def test_sessions_travel_in_one_transfer(publisher, sender):
     """A message has one session; a transfer takes messages of several."""
     publisher.send([*events("order-a", 1, 1, session="1"), *events("order-b", 1, 1, session="2")])
     ((_, messages),) = sender.transfers
-    assert [message.session_id for message in messages] == ["1", "2"]
+    assert [message.session for message in messages] == ["1", "2"]
 
 
 def test_commands_travel_in_bundles_of_98(publisher, sender):
@@ -72,8 +76,8 @@ def test_commands_travel_in_bundles_of_98(publisher, sender):
     publisher.send([command(n) for n in range(100)])
     ((to, messages),) = sender.transfers
     assert to == QUEUE
-    assert [len(decode_commands(body_of(message))) for message in messages] == [98, 2]
-    assert {message.session_id for message in messages} == {"seats-c1"}
+    assert [len(decode_commands(message.body)) for message in messages] == [98, 2]
+    assert {message.session for message in messages} == {"seats-c1"}
 
 
 def test_a_command_arrives_as_it_was(publisher, sender):
@@ -81,7 +85,7 @@ def test_a_command_arrives_as_it_was(publisher, sender):
     sent = Command(kind="reserve", to="seats-c1", body={"n": 1}, generation=3, not_after=NOON, id="c1", attempt=2)
     publisher.send([command_parcel(QUEUE, sent)])
     ((_, (message,)),) = sender.transfers
-    assert decode_commands(body_of(message)) == [sent]
+    assert decode_commands(message.body) == [sent]
 
 
 def test_message_ids_are_equal_for_equal_parts_only():
@@ -96,7 +100,7 @@ def test_message_ids_are_equal_for_equal_parts_only():
 def test_no_message_is_larger_than_the_bus_takes(publisher, sender):
     """A long range is divided, and its parts have ranges of their own without a gap."""
     publisher.send(events("seats-c1", 1, 1000, size=900))
-    assert all(sum(len(body_of(one)) for one in messages) < 250_000 for _, messages in sender.transfers)
+    assert all(sum(len(one.body) for one in messages) < 250_000 for _, messages in sender.transfers)
     found = all_ranges(sender)
     assert (found[0][1], found[-1][2]) == (1, 1000)
     assert all(after[1] == before[2] + 1 for before, after in itertools.pairwise(found))
@@ -194,5 +198,5 @@ def test_bundles_and_sessions_over_the_real_broker(broker, fresh):
         with connections.bus_client() as client, client.get_subscription_receiver(topic.name, "labelled") as receiver:
             received = receiver.receive_messages(10, max_wait_time=5)
     assert sorted(message.session_id for message in received) == ["0", "1", "2"]
-    found = [found for message in received for found in ranges(message)]
+    found = [found for message in received for found in ranges(body_of(message))]
     assert sorted(found) == sorted((f"order-{n}", 1, 2) for n in range(30))

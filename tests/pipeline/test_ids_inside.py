@@ -77,7 +77,7 @@ def test_messages_carry_it_and_their_readers_take_it(job):
             assert len(encode(trim_result(message))) <= MOST_BYTES
             ((arrived,),) = sort([Received(encode(message), "m")]).groups
             assert arrived.result.job == job
-    assert Hint.of(None, job_message(job).application_properties).job == job
+    assert Hint.of(None, job_message(job).properties).job == job
 
 
 @given(IDS)

@@ -48,7 +48,7 @@ def received(bus, count, queue="results"):
 
 def results_of(messages):
     """Return the results in each message that is about to be sent."""
-    return [results_in(b"".join(message.body)) for message in messages]
+    return [results_in(message.body) for message in messages]
 
 
 def results_in(body):

@@ -45,7 +45,7 @@ class Bank:
 
     def send(self, to, messages):
         """Keep what is sent, twice."""
-        self.waiting += 2 * [(to.kind, b"".join(message.body)) for message in messages]
+        self.waiting += 2 * [(to.kind, message.body) for message in messages]
 
     def run(self):
         """Deliver until nothing is left."""

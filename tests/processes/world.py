@@ -8,7 +8,6 @@ from azure.servicebus.exceptions import ServiceBusError
 from shared.azure import Pushback
 from shared.errors import StorageUnavailableError
 from shared.processes import BusPublisher, Follower, Outgoing, Runtime
-from tests.messaging.builders import body_of
 from tests.processes.errands import NOON, ErrandRoutes, Errands
 
 
@@ -78,7 +77,7 @@ class Bus:
         """Keep the messages."""
         if self.is_down:
             raise ServiceBusError("down")
-        self.messages += [(to.name, json.loads(body_of(message))["sluice"]) for message in messages]
+        self.messages += [(to.name, json.loads(message.body)["sluice"]) for message in messages]
 
     def commands(self):
         """Return the kinds of the commands that came, in order."""

@@ -232,7 +232,7 @@ def test_the_version_that_readers_use_is_written_last(house):
 
 
 def test_a_projector_cannot_send():
-    """Nothing that it is given can send a message or write a home."""
+    """Nothing that it is given, and nothing that its module imports, can send a message."""
     hints = typing.get_type_hints(Projector.__init__) | typing.get_type_hints(view_writer.ViewWriter.__init__)
     assert {one.__name__ for one in hints.values() if inspect.isclass(one)} == {
         "KeptPointer",
@@ -244,3 +244,12 @@ def test_a_projector_cannot_send():
         "NoneType",
     }
     assert [name for name in vars(view_writer.EventLog) if not name.startswith("_")] == ["read_tail"]
+    brought = {name: getattr(one, "__module__", "") for name, one in vars(view_writer).items()}
+    senders = ("shared.azure", "shared.outbox", "shared.processes", "shared.signals")
+    # `Homes` is for `read_homes` of a migration, and is not handed to the two.
+    assert {name for name, home in brought.items() if home.startswith(senders)} == {
+        "Event",
+        "EventRange",
+        "Head",
+        "Homes",
+    }

@@ -145,7 +145,7 @@ def test_an_answer_that_nobody_asked_for_is_parked_and_put_back(world):
         generation=7,
         version=1,
     )
-    body = b"".join(message_of(list(event_parcels(TOPIC, "c1", EventRange("seats-c1", 1, 1, (event,))))).body)
+    body = message_of(list(event_parcels(TOPIC, "c1", EventRange("seats-c1", 1, 1, (event,))))).body
     world.verbs.hear([body])
     assert world.parked() == ["unexpected_reply"]
     world.pump()

@@ -76,8 +76,8 @@ def test_the_example_of_events_is_what_is_sent():
     body = body_of(event)
     assert event_of(body, event.at, command=event.command, generation=event.generation).body == event.body
     sent = message_of(list(event_parcels(Destination("topic", "seats-events"), "pycon", told)))
-    assert json.loads(b"".join(sent.body)) == json.loads(text)
-    assert sent.application_properties == {event.kind: True}
+    assert json.loads(sent.body) == json.loads(text)
+    assert sent.properties == {event.kind: True}
 
 
 @pytest.mark.parametrize("phase", list(OrderPhase))

@@ -42,6 +42,27 @@ def test_a_command_of_a_newer_version_is_tried_for_ten_minutes(world):
     assert 5 * (2 ** (ATTEMPTS_OF_NEWER - 1) - 1) >= 600
 
 
+@pytest.mark.parametrize("head", [{"kind": "offers"}, {"v": 2}])
+def test_a_message_of_a_newer_app_waits_and_those_beside_it_are_worked_on(world, head):
+    """By a kind that no queue here knows, or by a higher version. Each delivery takes its time, so few make ten minutes."""
+    open_conference(world)
+    place(world, "order-1")
+    world.pump()
+    answer = next(one for one in world.own.homes.load(seats_home("c1")).events if one.kind == "seats_reserved")
+    command = Command(kind="swap_seats", to=seats_home("c1"), body={}, id="swap-1", attempt=ATTEMPTS_OF_NEWER)
+    told = EventRange("seats-c1", answer.version, answer.version, (replace(answer, generation=7),))
+    good = {"sell": [command_parcel(LANE_OF, command)], "hear": list(event_parcels(TOPIC, "c1", told))}
+    rests = []
+    world.part._pace = replace(world.part._pace, sleep=rests.append)
+    for verb in ("sell", "hear", "start", "project_orders", "project_conferences"):
+        body = message_of(good.get(verb, good["hear"])).body
+        later = json.dumps({"sluice": json.loads(body)["sluice"] | head}).encode()
+        with pytest.raises(NewerVersionError, match="newer version of Sluice"):
+            getattr(world.part, verb)([later] if verb == "start" else [later, body])
+    assert rests == [15, 30, 30, 30, 30]
+    assert sorted(world.parked()) == ["newer_version", "unexpected_reply"]
+
+
 def test_an_answer_in_a_newer_format_comes_again_and_the_others_are_heard(world):
     """Its body may mean something else."""
     open_conference(world)
@@ -52,9 +73,7 @@ def test_an_answer_in_a_newer_format_comes_again_and_the_others_are_heard(world)
     later = replace(answer, format=2)
     before = world.own.homes.read_head("order-order-1")
     bodies = [
-        b"".join(
-            message_of(list(event_parcels(TOPIC, "c1", EventRange("seats-c1", one.version, one.version, (one,))))).body
-        )
+        message_of(list(event_parcels(TOPIC, "c1", EventRange("seats-c1", one.version, one.version, (one,))))).body
         for one in (later, replace(answer, generation=7))
     ]
     with pytest.raises(LaterFormatError, match="format 2"):

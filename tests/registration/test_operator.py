@@ -247,7 +247,7 @@ def test_an_unsettled_payment_is_told(told):
     """By the message that brings it to the view, with its id and without its amount."""
     body = event_of(PaymentUnsettled("p1", "500.00", "amount_differs"), NOON)
     parcels = list(event_parcels(TOPIC, "0", EventRange("order-o-1", 3, 3, (replace(body, version=3),))))
-    tell_unsettled([b"".join(message_of(parcels).body)])
+    tell_unsettled([message_of(parcels).body])
     assert told(events.ORDER_UNSETTLED) == [{"home": "order-o-1", "payment": "p1", "reason": "amount_differs"}]
 
 

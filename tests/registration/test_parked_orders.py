@@ -206,7 +206,7 @@ def test_a_failing_seat_command_is_tried_later_each_time_and_then_parked(world, 
     def note(queue, messages, **when):
         # Events, first commands and hints go the same way.
         if queue == LANE_OF and "at" in when:
-            (command,) = json.loads(b"".join(messages[0].body))["sluice"]["commands"]
+            (command,) = json.loads(messages[0].body)["sluice"]["commands"]
             sent.append((command["attempt"], (when["at"] - world.clock.now()).total_seconds()))
         send(queue, messages, **when)
 
@@ -235,7 +235,7 @@ def test_the_commands_beside_a_failing_one_are_obeyed(world, monkeypatch):
     )
     world.clock.moment -= timedelta(days=1)
     bundle = message_of([command_parcel(LANE_OF, bad), command_parcel(LANE_OF, good)])
-    world.verbs.seats.sell([b"".join(bundle.body)])
+    world.verbs.seats.sell([bundle.body])
     assert world.seats("c1").reservations.get("o-9").generation == 1
     world.pump()
     assert [entry.stage for entry in entries(world).values()] == ["registration"]
@@ -261,7 +261,7 @@ def test_a_parked_event_and_a_dead_start_are_done_when_nothing_of_them_is_left_t
     head = world.own.homes.load(seats_home("c1"))
     answer = next(event for event in head.events if event.kind == "seats_reserved")
     parcels = list(event_parcels(TOPIC, "c1", EventRange("seats-c1", answer.version, answer.version, (answer,))))
-    heard = b"".join(message_of(parcels).body)
+    heard = message_of(parcels).body
     world.verbs.park([DeadLetter("seats-events/processes", "m1", heard, "MaxDeliveryCountExceeded")])
     assert world.replay("dead_lettered") == (["done before"], 0)
     ahead = replace(answer, generation=7, version=answer.version + 9)

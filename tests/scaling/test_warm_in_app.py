@@ -1,10 +1,12 @@
 """The app's own tick warms and gives back, by the identity that is for this alone, with the real credential."""
 
+import json
 from datetime import timedelta
 
 import pytest
 
 from shared.app import App, Stores
+from shared.scaling import WARM_RECORD
 from shared.settings import Settings
 from shared.telemetry import events
 from shared.workloads.registry import Workloads
@@ -80,6 +82,21 @@ def test_without_an_identity_the_app_asks_for_no_token_and_says_when_checks_are_
         app.tick()
     assert "sluice tune warm --due" in str(told(events.TICK_FAILED))
     assert (identity.asked, night.server.requests) == ([], [])
+
+
+def test_a_record_of_a_newer_version_waits_and_no_tick_fails(app_of, night, told, identity):
+    """Its pointer stays due, so a newer instance gives the instances back; this one says what it met."""
+    app = app_of(SLUICE_WARM_IDENTITY="for-instances")
+    night.schedule(timedelta(hours=1))
+    record = night.stores.container("settings").get_blob_client(WARM_RECORD)
+    kept = json.loads(record.download_blob().readall()) | {"v": 2, "regions": ["west"]}
+    record.upload_blob(json.dumps(kept), overwrite=True)
+    night.clock.advance(minutes=50)
+    for _ in range(2):
+        app.tick()
+    found = [one["found"] for one in told(events.NEWER_VERSION)]
+    assert [one.partition(",")[0] for one in found] == 2 * ["settings/warm is a warm record of version 2"]
+    assert (identity.asked, json.loads(record.download_blob().readall())) == ([], kept)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from shared.azure.connections import Connections
-from shared.errors import ScalingRefusedError, SluiceError
+from shared.errors import NewerVersionError, ScalingRefusedError, SluiceError
 from shared.scaling import ResourceManager, WarmRequest
 from shared.scaling.instances import LEAD
 from shared.scaling.warm_decisions import WATCH
@@ -309,7 +309,7 @@ def test_a_record_that_is_none_is_refused(night, connections):
     with pytest.raises(ScalingRefusedError, match="restore an earlier version"):
         night.stores.warm_records.read()
     connections.blobs.get_container_client("settings").upload_blob("warm", b'{"v": 2}', overwrite=True)
-    with pytest.raises(ScalingRefusedError, match="upgrade Sluice"):
+    with pytest.raises(NewerVersionError, match="deploy the newer version"):
         night.stores.warm_records.read()
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
-from azure.servicebus import ServiceBusMessage
 
 from shared.app import RegistrationPart, RegistrationStores
-from shared.azure import FAILURES, BusSender, Destination
+from shared.azure import FAILURES, BusMessage, BusSender, Destination
 from shared.errors import NotPublishedError
 from shared.parked import NO_JOB, Entry
 from shared.payload import WRAPPER, Limits
@@ -95,7 +94,7 @@ class SendingDesk:
             return
         try:
             with BusSender(self.stores.stores.connections) as sender:
-                sender.send(to, [ServiceBusMessage(body, content_type="application/json")])
+                sender.send(to, [BusMessage(body=body)])
         except FAILURES as error:
             raise NotPublishedError(
                 f"could not send {message.words} to {to} ({type(error).__name__}: {str(error).partition(chr(10))[0]}); type "

@@ -10,12 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import Any, Final
 
-from azure.servicebus import ServiceBusMessage
 from rich.console import Console
 from rich.table import Table
 
 from shared.app import Stores
-from shared.azure import BusSender, Connections
+from shared.azure import BusMessage, BusSender, Connections
 from shared.registration import CONFERENCES_QUEUE
 from tools.local.errors import StackError
 from tools.local.stack import Stack
@@ -59,7 +58,7 @@ def _make_conference(connections: Connections, customers: "_Customers") -> None:
     seats = {"whole": {"price": SOLD_FOR, "quota": SEATS}}
     message = {"kind": "conference", "id": "demo", "conference": CONFERENCE, "seats": seats}
     with BusSender(connections) as sender:
-        sender.send(CONFERENCES_QUEUE, [ServiceBusMessage(json.dumps({"sluice": message}))])
+        sender.send(CONFERENCES_QUEUE, [BusMessage(body=json.dumps({"sluice": message}).encode())])
     end = time.monotonic() + SOON
     while customers.ask("GET", f"conferences/{CONFERENCE}") is None:
         if time.monotonic() > end:

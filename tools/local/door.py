@@ -19,11 +19,10 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import certifi
-from azure.servicebus import ServiceBusMessage
 from azure.storage import blob, queue
 from servicebus_local.certificates import AUTHORITY, tls_context
 
-from shared.azure import FAILURES, STORAGE_CONNECTION, BusSender, Connections, Destination
+from shared.azure import FAILURES, STORAGE_CONNECTION, BusMessage, BusSender, Connections, Destination
 from shared.clock import Closing
 
 #: Seconds for a request of a publisher, and for the answer to it.
@@ -83,11 +82,12 @@ class Door(Closing):
 
     def send(self, name: str, body: bytes, properties: Mapping[str, str]) -> None:
         """Send a message to a queue of the bus, as the service does for a request over HTTP."""
-        message = ServiceBusMessage(
-            body,
-            message_id=properties.get("MessageId"),
-            session_id=properties.get("SessionId"),
+        message = BusMessage(
+            body=body,
+            id=properties.get("MessageId"),
+            session=properties.get("SessionId"),
             subject=properties.get("Label"),
+            content_type=None,
         )
         self._sender.send(Destination("bus", name), [message])
 
