@@ -32,7 +32,8 @@ from azure.servicebus.exceptions import (
 )
 
 from shared.azure.connections import Connections
-from shared.azure.meter import BUS, BusOperation, Cause, because
+from shared.azure.meter import BusOperation, Cause, because
+from shared.azure.pushback import BUS
 from shared.clock import Closing
 
 #: The library's errors if it could not send. It raises ValueError for a sender that it has closed by itself.
