@@ -236,7 +236,7 @@ def test_external_ends_with_what_is_missing_and_the_command_that_makes_it(worker
     if worker != "local":
         pytest.skip("what the app finds does not depend on whose worker runs it")
     own = tmp_path / "local.settings.json"
-    script = f"import sys, tools.local.up as up; from pathlib import Path; up.OWN_FILE = Path({str(own)!r}); sys.exit(up.main(sys.argv[1:]))"
+    script = f"import sys, tools.local.up as up; from pathlib import Path; up.LOCAL_FILE = Path({str(own)!r}); sys.exit(up.main(sys.argv[1:]))"
     with Azurite.start() as storage, Broker.start() as bus:
         own.write_text(json.dumps({"Values": settings_for(storage.connection_string, bus.connection_string)}))
         words = [sys.executable, "-c", script, "--external", "--instances", "1", "--port", "0"]

@@ -1,6 +1,6 @@
 """The manifest of a release: its version, and the SHA-256 of each file that a copy of the project has of it.
 
-By it a copy tells its own changes from the release's. The tests are the project's own, and in no manifest.
+By it a copy tells its own changes from the release's. Tests, and the folder of a person's own code, are in no manifest.
 """
 
 import hashlib
@@ -12,7 +12,8 @@ import zipfile
 from tools.local.paths import ROOT
 
 FILE = ".sluice.json"
-_TESTS = (
+_OTHERS = (
+    "own/",
     "tests/",
     "tools/packages/functions-local-host/tests/host_tests/",
     "tools/packages/servicebus-local/tests/broker_tests/",
@@ -21,7 +22,7 @@ _TESTS = (
 
 def belongs(name):
     """Return whether a file is one of the manifest's."""
-    return name != FILE and not name.startswith(_TESTS)
+    return name != FILE and not name.startswith(_OTHERS)
 
 
 def files_of(commit):
