@@ -22,6 +22,8 @@ SOURCES = (
     "tools/planning",
     "tools/conformance",
     "tools/cli",
+    "tools/project",
+    ".gitignore",
     "tools/local/wheel.py",
     "host.json",
     "pyproject.toml",

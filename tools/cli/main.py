@@ -15,6 +15,7 @@ from tools.cli import cost, doctor as examination, gate, ids, jobs, migrate, ord
 from tools.cli.audit import audit
 from tools.cli.deep import check_deeply
 from tools.cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption, YesOption
+from tools.cli.project import new, upgrade
 from tools.cli.provision import provision
 from tools.cli.publisher_env import publisher_env
 from tools.cli.screen import Screen, clean
@@ -44,6 +45,8 @@ app.add_typer(sales.conferences, name="conferences")
 app.add_typer(orders.processes, name="processes")
 app.add_typer(orders.seats, name="seats")
 app.command()(audit)
+app.command()(new)
+app.command()(upgrade)
 app.command()(provision)
 app.command()(publisher_env)
 app.command(

@@ -97,6 +97,9 @@ def _in_venv(*command: str) -> Callable[[argparse.Namespace, list[str]], int]:
 def _test(options: argparse.Namespace, rest: list[str]) -> int:
     # Otherwise each program that a test starts compiles all that it imports: a third of the CPU of a run.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if not (ROOT / "tests").exists():
+        # A project of one's own, where nothing is left out.
+        rest = [word for word in rest if word != "--all"]
     return _in_venv("-m", "pytest", *SIDE_BY_SIDE)(options, rest)
 
 
@@ -125,6 +128,18 @@ def _lock(_options: argparse.Namespace, rest: list[str]) -> int:
     installation.ensure()
     lock.write(upgrade="--upgrade" in rest)
     return 0
+
+
+def _upgrade(_options: argparse.Namespace, rest: list[str]) -> int:
+    """Run the command of another release on this project. Its packages are kept apart from the project's."""
+    to, *more = rest or [""]
+    if not to:
+        raise StackError("it needs a release to come to: make upgrade TO=0.3.0, or TO=FILE with a wheel of it")
+    installation.ensure()
+    file = Path(to).resolve()
+    address = file.as_uri() if file.is_file() else to
+    what = f"sluice[cli] @ {address}" if "://" in address else f"sluice[cli]=={to}"
+    return _python("-m", "uv", "tool", "run", "--from", what, "sluice", "upgrade", str(ROOT), *more)
 
 
 def _verify_clone(_options: argparse.Namespace, rest: list[str]) -> int:
@@ -213,7 +228,8 @@ COMMANDS = (
         _in_venv("-m", "tests.release"),
         "freeze the committed version: what it stores and promises, its wheel and its manifest",
     ),
-    ("lock", _lock, "make the lock files from pyproject.toml (--upgrade: newest versions)"),
+    ("upgrade", _upgrade, "show what comes with another release, or bring the project to it (--write)"),
+    ("lock", _lock, "make the lock files from pyproject.toml and own/requirements.txt (--upgrade: newest versions)"),
     (
         "setup",
         _setup,

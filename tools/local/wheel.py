@@ -1,5 +1,7 @@
 """Builds the wheel. Its one top-level package is `sluice`: the engine is inside, under names that meet no other package.
 
+It carries the whole project as an archive too, of which `sluice new` and `sluice upgrade` take the files.
+
 Only setuptools and the standard library: a build has nothing else. pyproject.toml names the two classes.
 """
 
@@ -12,6 +14,9 @@ from typing import Final, NamedTuple
 
 from setuptools.command.build_py import build_py
 from setuptools.command.egg_info import egg_info
+
+from shared import __version__
+from tools.project.files import ARCHIVE, release_of, write_archive
 
 #: The packages that go inside: `shared` becomes `sluice._shared`, and so on.
 INSIDE: Final = ("shared", "console", "tools")
@@ -48,6 +53,7 @@ class BuildPy(build_py):
         super().run()
         move(Path(self.build_lib))
         shutil.copy(HOST_JSON, Path(self.build_lib) / "sluice")
+        write_archive(release_of(Path.cwd(), __version__), Path(self.build_lib) / "sluice" / ARCHIVE)
 
 
 class EggInfo(egg_info):
