@@ -8,15 +8,13 @@ Only setuptools and the standard library: a build has nothing else. pyproject.to
 import ast
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from setuptools.command.build_py import build_py
 from setuptools.command.egg_info import egg_info
-
-from shared import __version__
-from tools.project.files import ARCHIVE, release_of, write_archive
 
 #: The packages that go inside: `shared` becomes `sluice._shared`, and so on.
 INSIDE: Final = ("shared", "console", "tools")
@@ -53,7 +51,7 @@ class BuildPy(build_py):
         super().run()
         move(Path(self.build_lib))
         shutil.copy(HOST_JSON, Path(self.build_lib) / "sluice")
-        write_archive(release_of(Path.cwd(), __version__), Path(self.build_lib) / "sluice" / ARCHIVE)
+        _carry(Path.cwd(), str(self.distribution.get_version()), Path(self.build_lib) / "sluice")
 
 
 class EggInfo(egg_info):
@@ -63,6 +61,15 @@ class EggInfo(egg_info):
         """Write the metadata."""
         super().run()
         (Path(str(self.egg_info)) / "top_level.txt").write_text("sluice\n")
+
+
+def _carry(root: Path, version: str, package: Path) -> None:
+    """Put the project's files into the package, as an archive."""
+    # A build has no folder of the project on its path, and loads this module by its file.
+    sys.path.insert(0, str(root))
+    from tools.project.files import ARCHIVE, release_of, write_archive  # noqa: PLC0415 - see above
+
+    write_archive(release_of(root, version), package / ARCHIVE)
 
 
 def move(lib: Path) -> None:
