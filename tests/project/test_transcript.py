@@ -23,7 +23,7 @@ from tools.project.files import MANIFEST, carried
 
 NEXT = "0.99.0"
 #: One workload more, with its test, as a person would write it on the first day.
-REFUNDS = """
+REFUNDS = """\
 from own.sales import Sales
 
 
@@ -33,7 +33,7 @@ class Refunds(Sales):
     def map(self, sale, number):
         return -sale.units
 """
-TEST = """
+TEST = """\
 from own.refunds import Refunds
 from sluice.testing import run_lines
 

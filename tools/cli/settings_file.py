@@ -46,8 +46,8 @@ def load_laid(named: Path | None, environ: Mapping[str, str] = os.environ) -> La
     kept = {n: value for n, value in (_values(file) if file else {}).items() if _connection_of(n) not in overridden}
     settings = {**kept, **environ}
     check_names(settings)
-    app = _app_folder(file)
-    return lay(read_own(app) if app else {}, settings, is_deployed=in_azure(settings))
+    own = next(map(read_own, _app_folders(file)), {})
+    return lay(own, settings, is_deployed=in_azure(settings))
 
 
 def _connection_of(name: str) -> str:
@@ -97,16 +97,19 @@ def add_app_to_path(named: Path | None) -> None:
 
     An installed command looks into neither by itself.
     """
-    app = _app_folder(named or _find_file()) or Path.cwd()
-    sys.path[:0] = [str(folder) for folder in dict.fromkeys([app, Path.cwd()])]
+    # The last is the clone that this command was installed from. Its own/settings.json is for who types there alone.
+    apps = [*_app_folders(named or _find_file()), *_with_app(Path(__file__).resolve().parents[2])]
+    sys.path[:0] = [str(folder) for folder in dict.fromkeys([*apps[:1], Path.cwd()])]
 
 
-def _app_folder(file: Path | None) -> Path | None:
-    """Return the folder of the app that a settings file belongs to, or that the command was typed in."""
+def _app_folders(file: Path | None) -> list[Path]:
+    """Return the folders of the app that a settings file belongs to, or that the command was typed in, nearest first."""
     near = [*file.resolve().parents][:_ABOVE] if file else []
-    # The last is the clone that this command was installed from.
-    folders = [*near, Path.cwd(), Path(__file__).resolve().parents[2]]
-    return next((folder for folder in folders if (folder / _APP).exists()), None)
+    return _with_app(*near, Path.cwd())
+
+
+def _with_app(*folders: Path) -> list[Path]:
+    return [folder for folder in folders if (folder / _APP).exists()]
 
 
 def is_running(file: Path) -> bool:
