@@ -102,7 +102,8 @@ def test_from_an_empty_folder_to_a_newer_release_and_back(tmp_path):
     first_job(person, said)
     committed(person.folder)
     before = content_of(person.folder)
-    assert f"{__version__} → {NEXT}" in person.types(later.sluice, "upgrade")
+    (newer,) = (tmp_path / f"of-{NEXT}" / "wheel").glob("*.whl")
+    assert f"{__version__} → {NEXT}" in person.types("make", "upgrade", f"TO={newer}")
     assert content_of(person.folder) == before
     person.types(later.sluice, "upgrade", "--write")
     after = content_of(person.folder)

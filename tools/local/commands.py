@@ -136,6 +136,9 @@ def _upgrade(_options: argparse.Namespace, rest: list[str]) -> int:
     if not to:
         raise StackError("it needs a release to come to: make upgrade TO=0.3.0, or TO=FILE with a wheel of it")
     installation.ensure()
+    # Its downloads stay here, unless the environment names another folder.
+    for name, folder in (("UV_CACHE_DIR", "uv"), ("UV_TOOL_DIR", "uv-tools"), ("UV_PYTHON_INSTALL_DIR", "uv-python")):
+        os.environ.setdefault(name, str(STACK / "kept" / folder))
     file = Path(to).resolve()
     address = file.as_uri() if file.is_file() else to
     what = f"sluice[cli] @ {address}" if "://" in address else f"sluice[cli]=={to}"
