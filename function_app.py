@@ -1,6 +1,7 @@
 """The table of contents of the app: its settings, and every function it registers. The only reader of the environment."""
 
 import os
+from pathlib import Path
 
 import azure.functions as func
 
@@ -33,6 +34,7 @@ from functions import (
 from shared.app import App
 from shared.azure import Connections, in_azure
 from shared.errors import SettingsError, SluiceError
+from shared.own import lay, read_own
 from shared.settings import Settings
 from shared.telemetry import events, quiet_libraries, telemetry, tell
 from shared.usage import keep
@@ -80,9 +82,10 @@ quiet_libraries()
 app = func.FunctionApp()
 # Wrong settings register nothing that listens, and messages wait instead of being tried to death.
 try:
-    settings = Settings.parse(os.environ)
+    laid = lay(read_own(Path(__file__).parent), os.environ, is_deployed=in_azure(os.environ))
+    settings = Settings.parse(laid.settings)
     connections = Connections.parse(os.environ, telemetry=telemetry(settings.telemetry))
-    sluice = App(connections, settings, Workloads.load(settings.workloads, os.environ))
+    sluice = App(connections, settings, Workloads.load(settings.workloads, laid.settings))
 except (SettingsError, SluiceError) as error:
     tell(events.START_REFUSED, why=str(error))
     # In a terminal the host shows the error. On Azure an app without functions would answer no request.
@@ -90,4 +93,6 @@ except (SettingsError, SluiceError) as error:
         raise
     app.register_functions(health.blueprint(None))
 else:
+    for name, both in laid.undeployed.items():
+        tell(events.SETTING_UNDEPLOYED, setting=name, file=both.file, deployed=both.environment)
     register(sluice)

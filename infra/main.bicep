@@ -59,10 +59,10 @@ param pollInterval string = ''
 @description('When the app looks for what a lost message would have started: NCRONTAB with six fields, in UTC.')
 param tickSchedule string = '0 * * * * *'
 
-@description('Workloads that jobs may name, as module:Class, separated by commas; empty: that of settings, else billing alone.')
+@description('Workloads that jobs may name, as module:Class, separated by commas; empty: that of own/settings.json, else billing alone.')
 param workloads string = ''
 
-@description('Further app settings by name, over the defaults of the code: docs/settings.md lists them.')
+@description('Further app settings by name, over own/settings.json: docs/settings.md lists them.')
 param settings object = {}
 
 @description('Version of Python. The remote build must have wheels for it.')
@@ -126,7 +126,33 @@ var token = toLower(uniqueString(subscription().id, environmentName, location))
 var tags = { 'azd-env-name': environmentName }
 // Whoever deploys can submit the first job and open its gate; no other person can unless named.
 var whoDeploys = empty(principalId) ? [] : [{ id: principalId, type: principalType }]
-var roomNames = [for room in rooms: room.name]
+
+// What a person's own files say counts before the parameters: an upgrade leaves them alone. docs/deploy.md lists them.
+var given = union({
+  publishers: publishers
+  rooms: rooms
+  operators: operators
+  orderSenders: orderSenders
+  paymentSenders: paymentSenders
+  conferenceSenders: conferenceSenders
+  settings: settings
+  alwaysReady: alwaysReady
+  tickSchedule: tickSchedule
+  logRetentionDays: logRetentionDays
+  isStorageLogged: isStorageLogged
+}, loadJsonContent('../own/infra/parameters.json'))
+// Of the settings those that decide over entities. The app takes all others from the file itself.
+var decided = union({
+  SLUICE_WORK_QUEUES: string(workQueues)
+  SLUICE_DEQUEUE: dequeue
+  SLUICE_REGISTRATION: hasRegistration ? 'on' : 'off'
+  SLUICE_SEAT_LANES: string(seatLanes)
+  SLUICE_ROOMS: ''
+}, loadJsonContent('../own/settings.json'))
+var hasOrders = decided.SLUICE_REGISTRATION == 'on'
+var givenRooms = [for room in given.rooms: room.name]
+var decidedRooms = [for name in split(decided.SLUICE_ROOMS, ','): trim(name)]
+var roomNames = union(givenRooms, empty(trim(decided.SLUICE_ROOMS)) ? [] : decidedRooms)
 
 resource group 'Microsoft.Resources/resourceGroups@2024-11-01' = {
   name: 'rg-${environmentName}'
@@ -162,7 +188,7 @@ module monitoring 'modules/monitoring.bicep' = {
     componentName: 'appi-sluice-${token}'
     location: location
     tags: tags
-    retentionDays: logRetentionDays
+    retentionDays: given.logRetentionDays
     dailyCapGB: logDailyCapGB
   }
 }
@@ -184,11 +210,11 @@ module appStorage 'modules/app-storage.bicep' = {
     name: 'stapp${token}'
     location: location
     tags: tags
-    workQueues: workQueues
+    workQueues: int(decided.SLUICE_WORK_QUEUES)
     rooms: roomNames
-    hasRegistration: hasRegistration
+    hasRegistration: hasOrders
     workspaceId: monitoring.outputs.workspaceId
-    isLogged: isStorageLogged
+    isLogged: given.isStorageLogged
   }
 }
 
@@ -199,8 +225,8 @@ module bus 'modules/service-bus.bicep' = {
     name: 'sb-sluice-${token}'
     location: location
     tags: tags
-    hasRegistration: hasRegistration
-    seatLanes: seatLanes
+    hasRegistration: hasOrders
+    seatLanes: int(decided.SLUICE_SEAT_LANES)
     workspaceId: monitoring.outputs.workspaceId
   }
 }
@@ -216,8 +242,8 @@ module appRoles 'modules/roles-of-app.bicep' = {
     componentName: monitoring.outputs.componentName
     scalerRights: scalerRights
     scalerRole: scalerRole
-    hasRegistration: hasRegistration
-    seatLanes: seatLanes
+    hasRegistration: hasOrders
+    seatLanes: int(decided.SLUICE_SEAT_LANES)
   }
 }
 
@@ -225,14 +251,14 @@ module publisherRoles 'modules/roles-of-publishers.bicep' = {
   name: 'roles-of-publishers'
   scope: group
   params: {
-    principals: union(whoDeploys, publishers)
+    principals: union(whoDeploys, given.publishers)
     appStorageName: appStorage.outputs.name
     busName: bus.outputs.name
   }
 }
 
 module roomRoles 'modules/roles-of-publishers.bicep' = [
-  for room in rooms: {
+  for room in given.rooms: {
     name: 'roles-of-room-${room.name}'
     scope: group
     params: {
@@ -244,13 +270,13 @@ module roomRoles 'modules/roles-of-publishers.bicep' = [
   }
 ]
 
-module senderRoles 'modules/roles-of-senders.bicep' = if (hasRegistration) {
+module senderRoles 'modules/roles-of-senders.bicep' = if (hasOrders) {
   name: 'roles-of-senders'
   scope: group
   params: {
-    orderSenders: union(whoDeploys, orderSenders)
-    paymentSenders: union(whoDeploys, paymentSenders)
-    conferenceSenders: union(whoDeploys, conferenceSenders)
+    orderSenders: union(whoDeploys, given.orderSenders)
+    paymentSenders: union(whoDeploys, given.paymentSenders)
+    conferenceSenders: union(whoDeploys, given.conferenceSenders)
     appStorageName: appStorage.outputs.name
     busName: bus.outputs.name
   }
@@ -260,7 +286,7 @@ module operatorRoles 'modules/roles-of-operators.bicep' = {
   name: 'roles-of-operators'
   scope: group
   params: {
-    principals: union(whoDeploys, operators)
+    principals: union(whoDeploys, given.operators)
     appStorageName: appStorage.outputs.name
     busName: bus.outputs.name
   }
@@ -279,7 +305,7 @@ module app 'modules/function-app.bicep' = {
     pythonVersion: pythonVersion
     instanceMemoryMB: instanceMemoryMB
     maximumInstanceCount: maximumInstanceCount
-    alwaysReady: union(releaseGateAlwaysReady > 0 ? { release_gate: releaseGateAlwaysReady } : {}, alwaysReady)
+    alwaysReady: union(releaseGateAlwaysReady > 0 ? { release_gate: releaseGateAlwaysReady } : {}, given.alwaysReady)
     identityId: identity.outputs.id
     identityClientId: identity.outputs.clientId
     warmIdentityId: hasWarming ? warmIdentity!.outputs.id : ''
@@ -289,16 +315,29 @@ module app 'modules/function-app.bicep' = {
     appStorageName: appStorage.outputs.name
     busName: bus.outputs.name
     componentName: monitoring.outputs.componentName
-    workQueues: workQueues
+    workQueues: int(decided.SLUICE_WORK_QUEUES)
     rooms: roomNames
-    hasRegistration: hasRegistration
-    seatLanes: seatLanes
+    hasRegistration: hasOrders
+    seatLanes: int(decided.SLUICE_SEAT_LANES)
     hasConsole: !empty(consoleClientId)
-    tickSchedule: tickSchedule
-    dequeue: dequeue
+    tickSchedule: given.tickSchedule
+    dequeue: decided.SLUICE_DEQUEUE
     pollInterval: pollInterval
     workloads: workloads
-    settings: settings
+    settings: given.settings
+  }
+}
+
+module own '../own/infra/main.bicep' = {
+  name: 'own'
+  scope: group
+  params: {
+    location: location
+    tags: tags
+    appPrincipalId: identity.outputs.principalId
+    appName: app.outputs.name
+    appStorageName: appStorage.outputs.name
+    busName: bus.outputs.name
   }
 }
 
@@ -328,7 +367,7 @@ module alerts 'modules/alerts.bicep' = if (hasAlerts) {
     tags: tags
     workspaceId: monitoring.outputs.workspaceId
     email: alertEmail
-    hasRegistration: hasRegistration
+    hasRegistration: hasOrders
     minutes: alertMinutes
   }
 }
@@ -340,17 +379,17 @@ output AZURE_FUNCTION_APP_NAME string = app.outputs.name
 output SERVICE_SLUICE_NAME string = app.outputs.name
 output SERVICE_SLUICE_BASE_URL string = app.outputs.baseUrl
 // What the `sluice` command and a publisher need, with their own login: no keys.
-output SLUICE_WORK_QUEUES string = string(workQueues)
+output SLUICE_WORK_QUEUES string = decided.SLUICE_WORK_QUEUES
 output SLUICE_ROOMS string = join(roomNames, ',')
-output SLUICE_DEQUEUE string = dequeue
-output SLUICE_REGISTRATION string = hasRegistration ? 'on' : 'off'
-output SLUICE_SEAT_LANES string = string(seatLanes)
+output SLUICE_DEQUEUE string = decided.SLUICE_DEQUEUE
+output SLUICE_REGISTRATION string = decided.SLUICE_REGISTRATION
+output SLUICE_SEAT_LANES string = decided.SLUICE_SEAT_LANES
 output SLUICE_CONSOLE string = empty(consoleClientId) ? 'off' : 'on'
 // As the platform gives it to the app: `sluice doctor` tells whether the app leaves out the console.
 output WEBSITE_AUTH_ENABLED string = empty(consoleClientId) ? '' : string(console!.outputs.isOn)
 output SLUICE_WARM_SITE string = hasWarming ? app.outputs.id : ''
 output SLUICE_WARM_IDENTITY string = hasWarming ? warmIdentity!.outputs.clientId : ''
-output SLUICE_TICK_SCHEDULE string = tickSchedule
+output SLUICE_TICK_SCHEDULE string = given.tickSchedule
 output SluiceStorage__queueServiceUri string = appStorage.outputs.queueServiceUri
 output SluiceStorage__blobServiceUri string = appStorage.outputs.blobServiceUri
 output SluiceStorage__tableServiceUri string = appStorage.outputs.tableServiceUri

@@ -21,6 +21,7 @@ LEFT_OUT = {
     "tests/publish/test_examples_here.py": "starts a stack of its own",
     "tests/release/test_wheel.py": "builds, installs or resolves packages",
     "tests/release/test_packages.py": "builds, installs or resolves packages",
+    "tools/local/tests": "what a project has in place of these tests",
     "tests/infra/test_package.py": "builds, installs or resolves packages",
     "tests/fuzz": _CAMPAIGN,
     **dict.fromkeys(

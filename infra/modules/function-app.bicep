@@ -177,8 +177,7 @@ resource noScmPassword 'Microsoft.Web/sites/basicPublishingCredentialsPolicies@2
   properties: { allow: false }
 }
 
-// The code's own defaults, made from shared/settings.py by `make docs`; then what was asked for; then what must fit.
-var defaults = loadJsonContent('../entities.json').settings
+// What was asked for, then what must fit. No default of the code: it would hide own/settings.json.
 var own = {
   SLUICE_WORK_QUEUES: string(workQueues)
   SLUICE_ROOMS: join(rooms, ',')
@@ -220,7 +219,7 @@ var hosts = {
 resource appSettings 'Microsoft.Web/sites/config@2024-11-01' = {
   parent: site
   name: 'appsettings'
-  properties: union(defaults, settings, own, code, polling, warm, hosts)
+  properties: union(settings, own, code, polling, warm, hosts)
 }
 
 output id string = site.id

@@ -622,6 +622,13 @@ START_REFUSED: Final = LogEvent(
     meaning="the app does not start: only `/api/health` answers, by 503, and messages wait in their queues",
     remedy="correct the settings that the line names, or deploy the workload's module; the alert `silence` calls for it",
 )
+SETTING_UNDEPLOYED: Final = LogEvent(
+    name="sluice.setting.undeployed",
+    level=WARNING,
+    fields=("setting", "file", "deployed"),
+    meaning="`own/settings.json` says otherwise than the deployment, which decides over entities; the app runs as deployed",
+    remedy="run `azd provision`, or give the setting its former value again",
+)
 SETTING_UNREAD: Final = LogEvent(
     name="sluice.setting.unread",
     level=WARNING,

@@ -212,7 +212,10 @@ def test_an_account_from_the_environment_is_not_opened_with_the_key_of_a_file(tm
     file = tmp_path / "local.settings.json"
     file.write_text(json.dumps({"Values": {"SluiceStorage": "UseDevelopmentStorage=true", "SluiceBus": "bus"}}))
     found = load(file, {"SluiceStorage__accountName": "theirs"})
-    assert found == {"SluiceStorage__accountName": "theirs", "SluiceBus": "bus"}
+    assert {name: text for name, text in found.items() if name.startswith("Sluice")} == {
+        "SluiceStorage__accountName": "theirs",
+        "SluiceBus": "bus",
+    }
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"Values": 3}', "{"])

@@ -35,6 +35,7 @@ READ = (
     "host.json",
     "infra",
     "local.settings.sample.json",
+    "own",
     "requirements.txt",
     "shared",
 )
@@ -226,6 +227,14 @@ SEEDS = {
         "a room without its container": (
             replacing(APP_STORAGE, "entities.containers, roomContainerNames,", "entities.containers,"),
             "container payloads-b of shared/topology.py is not deployed",
+        ),
+        "a number of work queues that own/settings.json does not decide": (
+            replacing("infra/main.bicep", "workQueues: int(decided.SLUICE_WORK_QUEUES)", "workQueues: workQueues"),
+            "queue work-02 of shared/topology.py is not deployed",
+        ),
+        "a room that own/infra/parameters.json alone decides": (
+            replacing("infra/main.bicep", "[] : decidedRooms", "[] : []"),
+            "queue submissions-team-a of shared/topology.py is not deployed",
         ),
         "registration deployed unasked": (
             replacing("infra/main.bicep", "param hasRegistration bool = false", "param hasRegistration bool = true"),
@@ -426,7 +435,7 @@ SEEDS = {
             "one-of-paymentSenders has, and should not: Azure Service Bus Data Sender on the namespace",
         ),
         "a shop without its queue": (
-            replacing("infra/main.bicep", "union(whoDeploys, conferenceSenders)", "whoDeploys"),
+            replacing("infra/main.bicep", "union(whoDeploys, given.conferenceSenders)", "whoDeploys"),
             "one-of-conferenceSenders has not: Azure Service Bus Data Sender on the bus queue conferences",
         ),
         "a shop on the queue of payments": (
@@ -445,7 +454,7 @@ SEEDS = {
             "one-of-orderSenders has, and should not: Storage Queue Data Contributor on the queue orders",
         ),
         "a publisher who orders": (
-            replacing("infra/main.bicep", "union(whoDeploys, orderSenders)", "union(whoDeploys, publishers)"),
+            replacing("infra/main.bicep", "union(whoDeploys, given.orderSenders)", "union(whoDeploys, publishers)"),
             "a-publisher has, and should not: Storage Queue Data Message Sender on the queue orders",
         ),
         "a role too many": (
@@ -515,10 +524,17 @@ SEEDS = {
             setting_in_the_code(None),
             "setting SLUICE_NEW is not given to the app",
         ),
-        "a setting in the code only, with a default": (setting_in_the_code("1"), "SLUICE_NEW is missing"),
-        "a setting missing in the sample": (
-            in_json("local.settings.sample.json", lambda file: file["Values"].pop("SLUICE_CHUNK_ITEMS")),
-            "setting SLUICE_CHUNK_ITEMS is missing",
+        "a connection missing in the sample": (
+            in_json("local.settings.sample.json", lambda file: file["Values"].pop("SluiceBus")),
+            "setting SluiceBus is missing",
+        ),
+        "a default in the sample, where it would hide one's own": (
+            in_json("local.settings.sample.json", lambda file: file["Values"].update(SLUICE_CHUNK_ITEMS="auto")),
+            "setting SLUICE_CHUNK_ITEMS has no place there",
+        ),
+        "a default in Azure, where it would hide one's own": (
+            replacing(APP, "union(settings, own, code", "union({ SLUICE_RETENTION_DAYS: '30' }, settings, own, code"),
+            "setting SLUICE_RETENTION_DAYS is given unasked",
         ),
         "fewer threads than messages": (
             replacing("host.json", '"batchSize": 16', '"batchSize": 17'),
@@ -549,19 +565,19 @@ SEEDS = {
             "the app refuses its settings",
         ),
         "a workload that the app is not told of": (
-            replacing(APP, "union(defaults, settings, own, code, polling", "union(defaults, settings, own, polling"),
+            replacing(APP, "union(settings, own, code, polling", "union(settings, own, polling"),
             "the app has the workloads theirs:Theirs, expected own:Own",
         ),
         "a parameter that does not reach the app": (
             replacing(
                 APP,
-                "union(defaults, settings, own, code, polling, warm, hosts)",
-                "union(settings, defaults, own, code, polling, warm, hosts)",
+                "union(settings, own, code, polling, warm, hosts)",
+                "union(own, code, polling, warm, hosts)",
             ),
             "what a parameter says does not reach the app",
         ),
         "outputs that the command cannot work with": (
-            replacing("infra/main.bicep", "output SLUICE_TICK_SCHEDULE string = tickSchedule\n", ""),
+            replacing("infra/main.bicep", "output SLUICE_TICK_SCHEDULE string = given.tickSchedule\n", ""),
             "with its outputs in the environment, the command is not content",
         ),
         "half an identity": (
@@ -587,14 +603,14 @@ SEEDS = {
         ),
         "warmed instances without their identity": (
             replacing(APP, "  SLUICE_WARM_IDENTITY: warmIdentityClientId\n", ""),
-            "with hasWarming True, the app has SLUICE_WARM_IDENTITY ''",
+            "with hasWarming True, the app has SLUICE_WARM_IDENTITY None",
         ),
         "an app that does not know that registration is on": (
             replacing(APP, "hasRegistration ? 'on' : 'off'", "'off'"),
             "with hasRegistration True and seatLanes 3, the app has ('off', '3')",
         ),
         "a command that does not know the lanes": (
-            replacing("infra/main.bicep", "output SLUICE_SEAT_LANES string = string(seatLanes)", ""),
+            replacing("infra/main.bicep", "output SLUICE_SEAT_LANES string = decided.SLUICE_SEAT_LANES", ""),
             "with hasRegistration False and seatLanes 3, the command has ('off', None)",
         ),
         "warmed instances that nobody asked for": (
@@ -608,6 +624,39 @@ SEEDS = {
                 "  SLUICE_TICK_SCHEDULE: tickSchedule\n  FUNCTIONS_WORKER_RUNTIME: 'python'\n",
             ),
             "FUNCTIONS_WORKER_RUNTIME has no place on Flex",
+        ),
+    },
+    "own": {
+        "a misspelt setting": (
+            in_json("own/settings.json", lambda file: file.update(SLUICE_WORKQUEUES="3")),
+            "SLUICE_WORKQUEUES is no setting: did you mean SLUICE_WORK_QUEUES?",
+        ),
+        "a second engine": (appending("own/requirements.txt", "sluice==0.2.0"), "names sluice"),
+        "a parameter that azd has a variable for": (
+            in_json("own/infra/parameters.json", lambda file: file.update(alertEmail="a@b.example")),
+            "alertEmail is no parameter for this file; possible are alwaysReady",
+        ),
+        "a parameter of another type": (
+            in_json("own/infra/parameters.json", lambda file: file.update(rooms={"name": "a"})),
+            "rooms is {'name': 'a'}, expected a value of the type array",
+        ),
+        "more rooms than there may be": (
+            in_json(
+                "own/infra/parameters.json", lambda file: file.update(rooms=[{"name": f"r{n}"} for n in range(21)])
+            ),
+            "rooms has 21 rooms, expected at most 20",
+        ),
+        "a parameter that has no place to be given": (
+            replacing("infra/main.bicep", "  logRetentionDays: logRetentionDays\n", ""),
+            "parameter logRetentionDays has no azd variable",
+        ),
+        "a setting that decides and is not taken from the file": (
+            replacing("infra/main.bicep", "  SLUICE_DEQUEUE: dequeue\n", ""),
+            "setting SLUICE_DEQUEUE decides over entities",
+        ),
+        "a setting that is frozen until the next provision": (
+            replacing("infra/main.bicep", "  SLUICE_ROOMS: ''\n", "  SLUICE_ROOMS: ''\n  SLUICE_NOTIFY: ''\n"),
+            "`decided` has SLUICE_NOTIFY",
         ),
     },
     "parameters": {

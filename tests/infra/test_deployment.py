@@ -28,7 +28,7 @@ def made(tmp_path):
         for name, text in dict(modules).items():
             (tmp_path / name).write_text(text)
         (tmp_path / "main.bicep").write_text(main)
-        return deployed(tmp_path / "main.bicep", parameters)
+        return deployed(tmp_path / "main.bicep", parameters, {})
 
     return make
 

@@ -15,6 +15,7 @@ from tests.golden import __main__ as golden
 from tests.release import manifest, surface
 from tests.release.wheel import build
 from tools.local.paths import ROOT
+from tools.project.files import MANIFEST, manifest as manifest_text
 
 WHEELS = ROOT / "tests" / "versions"
 CHANGELOG = ROOT / "CHANGELOG.md"
@@ -76,7 +77,7 @@ def make(version, apart):
     placed[WHEELS / wheel.name] = wheel.read_bytes()
     if f"tests/versions/{DRIVER}" in files:
         placed[WHEELS / wheel.with_suffix(f".{DRIVER}").name] = files[f"tests/versions/{DRIVER}"]
-    placed[ROOT / manifest.FILE] = manifest.text_of(version, files).encode()
+    placed[ROOT / MANIFEST] = manifest_text(version, files).encode()
     # The last release's alone are kept. The manifest is the last write: without it there is no release.
     for former in (*WHEELS.glob("*.whl"), *WHEELS.glob(f"*.{DRIVER}")):
         former.unlink()

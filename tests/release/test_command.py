@@ -14,6 +14,7 @@ from shared import __version__
 from tests.release import manifest, surface
 from tests.waiting import LIMIT
 from tools.local.paths import ROOT
+from tools.project.files import MANIFEST, TESTS, belongs
 
 NEXT = "99.0.0"
 
@@ -102,12 +103,13 @@ def inside(wheel, name):
 
 def check_manifest(folder, version):
     """Hold the manifest against the files as git has them."""
-    said = json.loads((folder / manifest.FILE).read_text())
-    names = [name for name in git(folder, "ls-files").splitlines() if manifest.belongs(name)]
+    said = json.loads((folder / MANIFEST).read_text())
+    names = [name for name in git(folder, "ls-files").splitlines() if belongs(name)]
     hashes = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
-    assert said == {"version": version, "files": hashes}
+    assert (said["version"], said["files"]) == (version, hashes)
+    assert all(name.startswith(TESTS) for name in said["tests"])
     assert {"function_app.py", "sluice/publish.py", "CHANGELOG.md", "infra/main.bicep"} <= said["files"].keys()
-    assert not [name for name in said["files"] if "tests/" in name]
+    assert not [name for name in said["files"] if name.startswith(("own/", *TESTS))]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,7 @@ def test_a_tree_that_is_not_ready_is_refused(scratch, file, before, after, said)
 def test_the_last_release_is_here_as_it_was_made():
     """One wheel, the manifest and the newest frozen documents are of one version, once a release was made so."""
     wheels = sorted((ROOT / "tests" / "versions").glob("*.whl"))
-    file = ROOT / manifest.FILE
+    file = ROOT / MANIFEST
     assert bool(wheels) == file.exists()
     if not wheels:
         # The documents of 0.1.0 were frozen before there was a command.
@@ -159,10 +161,12 @@ def test_the_manifest_is_that_of_its_commit():
     """Its hashes are those of the files in the commit that wrote it."""
     if git(ROOT, "rev-parse", "--is-shallow-repository") == "true\n":
         pytest.skip("a shallow clone does not have the commit")
-    written = git(ROOT, "log", "-1", "--format=%H", "--", manifest.FILE).strip()
+    written = git(ROOT, "log", "-1", "--format=%H", "--", MANIFEST).strip()
     if not written:
-        assert not (ROOT / manifest.FILE).exists() or git(ROOT, "status", "--porcelain", manifest.FILE)
+        assert not (ROOT / MANIFEST).exists() or git(ROOT, "status", "--porcelain", MANIFEST)
         return
     files = manifest.files_of(written)
-    said = files[manifest.FILE].decode()
-    assert manifest.text_of(json.loads(said)["version"], files) == said
+    said = json.loads(files[MANIFEST])
+    hashes = said["files"] | said.get("tests", {})
+    assert {name: hashlib.sha256(files[name]).hexdigest() for name in hashes} == hashes
+    assert {name for name in files if belongs(name)} <= said["files"].keys()

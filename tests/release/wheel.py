@@ -22,6 +22,8 @@ SOURCES = (
     "tools/planning",
     "tools/conformance",
     "tools/cli",
+    "tools/project",
+    ".gitignore",
     "tools/local/wheel.py",
     "host.json",
     "pyproject.toml",
@@ -46,9 +48,10 @@ def build(folder, into, *, at=None):
     """Build the wheel of a folder, with a time `at` in its files, and return it."""
     into.mkdir(parents=True, exist_ok=True)
     stamp = {} if at is None else {"SOURCE_DATE_EPOCH": str(at)}
+    # As pip builds: without the folder on the path.
     environment = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")} | stamp
     done = subprocess.run(
-        [sys.executable, "-c", _BUILD, str(into)],
+        [sys.executable, "-P", "-c", _BUILD, str(into)],
         cwd=folder,
         env=environment,
         capture_output=True,

@@ -37,6 +37,7 @@ ORDER = (
     ("pipeline",),
     ("operating", "promises"),
     ("settings",),
+    ("own",),
     ("app",),
 )
 UNITS = [unit for layer in ORDER for unit in layer]

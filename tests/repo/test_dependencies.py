@@ -16,7 +16,7 @@ PACKAGES = ("tools/packages/functions-local-host/src", "tools/packages/servicebu
 FOLDERS = {
     ("shared", "sluice"): (),
     ("functions", "console", "function_app.py"): ("app",),
-    ("tools/cli", "tools/planning", "tools/conformance"): ("app", "cli"),
+    ("tools/cli", "tools/planning", "tools/conformance", "tools/project"): ("app", "cli"),
     ("tools/local", *PACKAGES): ("app", "cli", "local", "dev"),
 }
 #: Imported only where the environment has them: an extra, an operator, another environment, a newer Python or

@@ -22,6 +22,7 @@ SOURCES = (
     "tools.planning",
     "tools.conformance",
     "tools.cli",
+    "tools.project",
     "tools.local",
     "functions_local_host",
     "servicebus_local",
@@ -41,9 +42,12 @@ ALLOWED = {
     # Not `tools.cli`: the console is deployed, the command never.
     "console": {"console", "shared"},
     "tools.conformance": {"tools.conformance", "shared"},
-    "tools.cli": {"tools.cli", "shared", "tools.planning", "tools.conformance", "console"},
+    # The wheel is built with it.
+    "tools.project": {"tools.project"},
+    "tools.cli": {"tools.cli", "tools.project", "shared", "tools.planning", "tools.conformance", "console"},
     "tools.local": {
         "tools.local",
+        "tools.project",
         "shared",
         "tools.planning",
         "tools.conformance",

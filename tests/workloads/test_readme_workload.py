@@ -1,9 +1,9 @@
 """The workload in the README runs as it stands there."""
 
 import re
-import sys
 from functools import reduce
 
+from shared.own import read_own
 from shared.workloads import Line
 from shared.workloads.registry import Workloads, run_lines
 from tools.local.paths import ROOT
@@ -12,16 +12,12 @@ README = (ROOT / "README.md").read_text()
 CODE = re.search(r"```python\n(.*?)```", README, re.DOTALL)[1]
 
 
-def test_the_code_in_the_readme_is_a_workload_of_twelve_lines(tmp_path, monkeypatch):
-    """Copied into the file and named in the setting that the README says, it adds up two chunks of sales."""
+def test_the_code_in_the_readme_is_a_workload_of_twelve_lines():
+    """It is the file of own/ that the README says, and its settings name it. It adds up two chunks of sales."""
     assert len([line for line in CODE.splitlines() if line.strip()]) <= 12
-    file, setting = re.search(r"`(\w+\.py)` in this folder, and `SLUICE_WORKLOADS=(\S+) make up`", README).groups()
-    (tmp_path / file).write_text(CODE)
-    monkeypatch.syspath_prepend(tmp_path)
-    try:
-        sales = Workloads.load(setting, {}).find("sales")
-    finally:
-        sys.modules.pop("sales", None)
+    file = re.search(r"`(own/\w+\.py)` is a workload: `make up`", README)[1]
+    assert (ROOT / file).read_text() == CODE, "write the README's text into own/sales.py"
+    sales = Workloads.load(read_own(ROOT)["SLUICE_WORKLOADS"], {}).find("sales")
     chunks = [
         [b'{"units":2}', b'{"units":3}'],
         [b'{"units":4}', b'{"units":"x"}'],

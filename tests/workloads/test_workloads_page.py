@@ -21,7 +21,7 @@ def test_the_code_on_the_page_is_a_workload_of_thirty_lines(tmp_path, monkeypatc
     assert len([line for line in CODE.splitlines() if line.strip()]) <= 30
     (tmp_path / "shops.py").write_text(CODE)
     monkeypatch.syspath_prepend(tmp_path)
-    setting = re.search(r"`SLUICE_WORKLOADS` names it as `(shops:Shops)`", PAGE)[1]
+    setting = re.search(r"`SLUICE_WORKLOADS` names it as `own\.(shops:Shops)`", PAGE)[1]
     try:
         shops = Workloads.load(setting, {}).find("shops")
     finally:

@@ -16,6 +16,7 @@ from azure.servicebus.exceptions import (
 )
 
 from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION, Connections, find_connection, is_missing, is_refused
+from shared.own import FILE, Laid
 from shared.pipeline import Unread, list_unread
 from shared.settings import Settings
 from shared.topology import BusEntities, DeliveryRules, Topology, is_work_queue, topology
@@ -42,6 +43,8 @@ class State(StrEnum):
     UNREAD = "unread"
     #: The app leaves it out.
     LEFT_OUT = "left out"
+    #: A setting of own/settings.json that the deployment does not know.
+    UNDEPLOYED = "undeployed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class Finding:
     name: str
     problem: str = ""
     state: State = State.OK
+    #: What a person may want to know although it is right.
+    note: str = ""
 
 
 def examine(settings: Mapping[str, str]) -> Iterator[Finding]:
@@ -64,6 +69,17 @@ def examine(settings: Mapping[str, str]) -> Iterator[Finding]:
     with Connections.parse(settings, is_person=True, retries=RETRIES) as connections:
         yield from _storage(connections, wanted, parsed, how_to_log_in(STORAGE_CONNECTION, settings))
         yield from _bus(connections, wanted, how_to_log_in(BUS_CONNECTION, settings))
+
+
+def compare_own(laid: Laid) -> Iterator[Finding]:
+    """Yield a finding for each setting of own/settings.json that the environment overrides."""
+    for name, both in laid.overridden.items():
+        said = f"is {both.environment!r} in the environment, which counts, and {both.file!r} in {FILE}"
+        if name in laid.undeployed:
+            problem = f"{said}: run `azd provision`, or start `make up` anew"
+            yield Finding("setting", name, problem, State.UNDEPLOYED)
+        else:
+            yield Finding("setting", name, note=said)
 
 
 def how_to_log_in(name: str, settings: Mapping[str, str]) -> str:

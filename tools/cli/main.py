@@ -15,10 +15,11 @@ from tools.cli import cost, doctor as examination, gate, ids, jobs, migrate, ord
 from tools.cli.audit import audit
 from tools.cli.deep import check_deeply
 from tools.cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption, YesOption
+from tools.cli.project import new, upgrade
 from tools.cli.provision import provision
 from tools.cli.publisher_env import publisher_env
 from tools.cli.screen import Screen, clean
-from tools.cli.settings_file import NoSettingsError, load_connected
+from tools.cli.settings_file import NoSettingsError, load_connected, load_laid
 from tools.cli.submit import submit
 from tools.cli.watching import STATUS_WORDS
 from tools.cli.web import web
@@ -45,6 +46,8 @@ app.add_typer(sales.conferences, name="conferences")
 app.add_typer(orders.processes, name="processes")
 app.add_typer(orders.seats, name="seats")
 app.command()(audit)
+app.command()(new)
+app.command()(upgrade)
 app.command()(provision)
 app.command()(publisher_env)
 app.command(
@@ -88,7 +91,7 @@ def doctor(
     if deep:
         check_deeply(settings, only or (), is_sure=yes, as_json=as_json)
         return
-    findings = list(examination.examine(load_connected(settings)))
+    findings = [*examination.compare_own(load_laid(settings)), *examination.examine(load_connected(settings))]
     problems = [finding for finding in findings if finding.problem]
     if as_json:
         typer.echo(json.dumps({"ok": not problems, "findings": [asdict(finding) for finding in findings]}))
@@ -102,7 +105,7 @@ def doctor(
 def _table(findings: list[examination.Finding]) -> Table:
     table = Table("kind", "name", "state", title="What Sluice needs")
     for finding in findings:
-        table.add_row(finding.kind, finding.name, clean(finding.problem or "ok"))
+        table.add_row(finding.kind, finding.name, clean(finding.problem or finding.note or "ok"))
     return table
 
 

@@ -1,4 +1,7 @@
-"""Where the command finds the app's settings: the environment, else a settings file, so that it works beside `make up`."""
+"""Where the command finds the app's settings, so that it works beside `make up`.
+
+They are those of the environment, else of a settings file, else of own/settings.json.
+"""
 
 import json
 import os
@@ -8,9 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION
+from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION, in_azure
 from shared.errors import SettingsError
 from shared.names import RETIRED, misspelt, unread
+from shared.own import Laid, lay, read_own
 from shared.settings import NAMES
 
 #: Looked for in this order, below the current folder. The first is written by `make up`, and counts while that runs.
@@ -28,16 +32,22 @@ class NoSettingsError(Exception):
 
 
 def load(named: Path | None, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the settings of the file, overridden by the environment, as the Functions host does it.
+    """Return the settings of own/settings.json, overridden by the file, overridden by the environment, as in the app.
 
     A connection is overridden as a whole: an account from the environment is not opened with the key of a local stack.
     """
+    return dict(load_laid(named, environ).settings)
+
+
+def load_laid(named: Path | None, environ: Mapping[str, str] = os.environ) -> Laid:
+    """Return the settings, and those of own/settings.json that they override."""
     file = named or _find_file()
     overridden = {_connection_of(name) for name in environ} & _CONNECTIONS
     kept = {n: value for n, value in (_values(file) if file else {}).items() if _connection_of(n) not in overridden}
     settings = {**kept, **environ}
     check_names(settings)
-    return settings
+    own = next(map(read_own, _app_folders(file)), {})
+    return lay(own, settings, is_deployed=in_azure(settings))
 
 
 def _connection_of(name: str) -> str:
@@ -87,12 +97,19 @@ def add_app_to_path(named: Path | None) -> None:
 
     An installed command looks into neither by itself.
     """
-    file = named or _find_file()
+    # The last is the clone that this command was installed from. Its own/settings.json is for who types there alone.
+    apps = [*_app_folders(named or _find_file()), *_with_app(Path(__file__).resolve().parents[2])]
+    sys.path[:0] = [str(folder) for folder in dict.fromkeys([*apps[:1], Path.cwd()])]
+
+
+def _app_folders(file: Path | None) -> list[Path]:
+    """Return the folders of the app that a settings file belongs to, or that the command was typed in, nearest first."""
     near = [*file.resolve().parents][:_ABOVE] if file else []
-    # The last is the clone that this command was installed from.
-    folders = [*near, Path.cwd(), Path(__file__).resolve().parents[2]]
-    app = [folder for folder in folders if (folder / _APP).exists()][:1]
-    sys.path[:0] = [str(folder) for folder in dict.fromkeys([*app, Path.cwd()])]
+    return _with_app(*near, Path.cwd())
+
+
+def _with_app(*folders: Path) -> list[Path]:
+    return [folder for folder in folders if (folder / _APP).exists()]
 
 
 def is_running(file: Path) -> bool:

@@ -97,6 +97,9 @@ def _in_venv(*command: str) -> Callable[[argparse.Namespace, list[str]], int]:
 def _test(options: argparse.Namespace, rest: list[str]) -> int:
     # Otherwise each program that a test starts compiles all that it imports: a third of the CPU of a run.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if not (ROOT / "tests").exists():
+        # A project of one's own, where nothing is left out.
+        rest = [word for word in rest if word != "--all"]
     return _in_venv("-m", "pytest", *SIDE_BY_SIDE)(options, rest)
 
 
@@ -127,6 +130,21 @@ def _lock(_options: argparse.Namespace, rest: list[str]) -> int:
     return 0
 
 
+def _upgrade(_options: argparse.Namespace, rest: list[str]) -> int:
+    """Run the command of another release on this project. Its packages are kept apart from the project's."""
+    to, *more = rest or [""]
+    if not to:
+        raise StackError("it needs a release to come to: make upgrade TO=0.3.0, or TO=FILE with a wheel of it")
+    installation.ensure()
+    # Its downloads stay here, unless the environment names another folder.
+    for name, folder in (("UV_CACHE_DIR", "uv"), ("UV_TOOL_DIR", "uv-tools"), ("UV_PYTHON_INSTALL_DIR", "uv-python")):
+        os.environ.setdefault(name, str(STACK / "kept" / folder))
+    file = Path(to).resolve()
+    address = file.as_uri() if file.is_file() else to
+    what = f"sluice[cli] @ {address}" if "://" in address else f"sluice[cli]=={to}"
+    return _python("-m", "uv", "tool", "run", "--from", what, "sluice", "upgrade", str(ROOT), *more)
+
+
 def _verify_clone(_options: argparse.Namespace, rest: list[str]) -> int:
     return verify_clone.run(rest or ["test", "demo"])
 
@@ -139,7 +157,7 @@ def _clean(_options: argparse.Namespace, _rest: list[str]) -> int:
 
 
 def _source_folders() -> list[Path]:
-    return [ROOT / name for name in ("sluice", "shared", "functions", "console", "tests", "tools")]
+    return [ROOT / name for name in ("sluice", "shared", "functions", "console", "own", "tests", "tools")]
 
 
 def _python(*arguments: str) -> int:
@@ -213,7 +231,8 @@ COMMANDS = (
         _in_venv("-m", "tests.release"),
         "freeze the committed version: what it stores and promises, its wheel and its manifest",
     ),
-    ("lock", _lock, "make the lock files from pyproject.toml (--upgrade: newest versions)"),
+    ("upgrade", _upgrade, "show what comes with another release, or bring the project to it (--write)"),
+    ("lock", _lock, "make the lock files from pyproject.toml and own/requirements.txt (--upgrade: newest versions)"),
     (
         "setup",
         _setup,

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from shared.own import FILE as OWN_SETTINGS, lay, read_own
+from shared.settings import BILLING
 from tools.local.errors import StackError
 from tools.local.infra import checks, package
 from tools.local.infra.checks.app_settings import given_settings
@@ -90,7 +92,8 @@ def _check(project: Project, values: Mapping[str, str]) -> None:
     python = ensure_app(project.root / "requirements.txt")
     with tempfile.TemporaryDirectory(prefix="sluice-package-") as folder:
         found = package.functions(package.build(Path(folder), project.root), python, settings)
-    print(f"sluice deploy: the package loads: {len(found)} functions, workloads {settings['SLUICE_WORKLOADS']}")
+    workloads = lay(read_own(project.root), settings).settings.get("SLUICE_WORKLOADS", BILLING)
+    print(f"sluice deploy: the package loads: {len(found)} functions, workloads {workloads}")
     if others := _not_in_git(project.root):
         more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
         print(
@@ -107,8 +110,8 @@ def _refuse_unread(project: Project, values: Mapping[str, str]) -> None:
         name for name, text in values.items() if text and name.startswith("SLUICE_") and name not in read
     ):
         raise StackError(
-            f"{', '.join(unread)} is set in azd's environment, and no parameter reads it: write it into `settings` of "
-            f"{FILE}, and take it away by `azd env set {unread[0]} ''`"
+            f"{', '.join(unread)} is set in azd's environment, and no parameter reads it: write it into "
+            f"{OWN_SETTINGS}, and take it away by `azd env set {unread[0]} ''`"
         )
 
 
@@ -118,7 +121,7 @@ def _settings(project: Project, environment: Mapping[str, str]) -> dict[str, str
     given = {
         name: _value(one["value"], types[name], environment) for name, one in project.json(FILE)["parameters"].items()
     }
-    deployment = project.deployed(**{name: value for name, value in given.items() if value != ""})
+    deployment = project.deployed_with_own(**{name: value for name, value in given.items() if value != ""})
     return {name: str(value) for name, value in given_settings(deployment).items()}
 
 

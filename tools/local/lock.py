@@ -13,6 +13,8 @@ LOCKS = {
     "tools/requirements-dev.txt": ("dev",),
     "tools/requirements-browser.txt": ("dev", "browser"),
 }
+#: Requirements of a person's own code.
+OWN = (ROOT / "own" / "requirements.txt",)
 #: Tools in environments of their own: each lock file and what it is made from.
 TOOLS = {
     "tools/local/infra/checkov/requirements.txt": "tools/local/infra/checkov/requirements.in",
@@ -28,7 +30,9 @@ def compile_command(name: str, output: Path) -> list[str]:
     quiet = ["--quiet", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"]
     since = SINCE.get(name, "3.11")
     universal = ["--universal", "--python-version", since, "--custom-compile-command", "make lock"]
-    uv = [str(venv_python()), "-m", "uv", "pip", "compile", str(ROOT / TOOLS.get(name, "pyproject.toml"))]
+    # What a person's own code imports stands in the same locks, so that a conflict shows here and not in Azure.
+    sources = [ROOT / TOOLS[name]] if name in TOOLS else [ROOT / "pyproject.toml", *OWN]
+    uv = [str(venv_python()), "-m", "uv", "pip", "compile", *map(str, sources)]
     return [*uv, *extras, *universal, *quiet, "--output-file", str(output)]
 
 

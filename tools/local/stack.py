@@ -20,6 +20,7 @@ from servicebus_local.errors import StartError as BrokerStartError
 from servicebus_local.launcher import Broker
 
 from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION
+from shared.own import lay, read_own
 from shared.settings import Settings
 from shared.topology import topology
 from tools.local.azurite.launcher import Account, Azurite
@@ -89,10 +90,13 @@ def running(options: StackOptions) -> Iterator[Stack]:
     with _in_one_line(), ExitStack() as parts:
         account = _account(options.data)
         azurite = parts.enter_context(Azurite.start(options.data, account=account, is_logging=options.counts_requests))
-        parsed = Settings.parse(sample_values() | dict(options.settings or {}))
+        own = read_own(options.app)
+        parsed = Settings.parse(lay(own, sample_values() | dict(options.settings or {})).settings)
         broker = Broker.start(bus_entities(parsed, options.subscriptions))
         parts.callback(broker.stop)
         settings = settings_for(azurite.connection_string, broker.connection_string) | dict(options.settings or {})
+        # As the app lays them, so that the entities are the app's.
+        settings = dict(lay(own, settings).settings)
         provision(azurite.connection_string, topology(parsed.work_queues, parsed.entities))
         host = start_host(options, settings)
         parts.callback(host.stop)
@@ -111,7 +115,7 @@ def bus_entities(parsed: Settings, subscriptions: Sequence[tuple[str, str]] = ()
 
 
 def sample_values() -> dict[str, str]:
-    """Return the values of the sample settings: what a person who copied the file would run with."""
+    """Return the values of the sample settings: the connections, and what the host reads by itself."""
     values: dict[str, str] = json.loads((ROOT / "local.settings.sample.json").read_text())["Values"]
     return values
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from shared.errors import SettingsError
+from shared.own import lay, read_own
 from shared.settings import NAMES, Dequeue, Settings, Switch
 from shared.telemetry import TelemetryChoice
 from tools.cli.doctor import examine
@@ -25,8 +26,8 @@ from tools.local.stack import RunningHost, StackOptions, running, start_host
 
 #: Where the `sluice` command finds the settings of the stack that runs.
 SETTINGS_FILE = STACK / "up" / "local.settings.json"
-#: A person's own settings, as `func` reads them.
-OWN_FILE = ROOT / "local.settings.json"
+#: Settings of this machine alone, as `func` reads them.
+LOCAL_FILE = ROOT / "local.settings.json"
 #: Names of connections begin so: a stack has its own, and changes no app in Azure.
 _CONNECTIONS = ("AzureWebJobsStorage", "SluiceStorage", "SluiceBus", "SLUICE_WARM_SITE", "SLUICE_WARM_IDENTITY")
 LOOK_EVERY = 1.0
@@ -48,8 +49,8 @@ def main(arguments: Sequence[str]) -> int:
         return 1
 
 
-def own_settings(file: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return a person's settings: those of the file without its connections, then the app's from the environment."""
+def local_settings(file: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of this machine: those of the file without its connections, then the app's from the environment."""
     values = _values_of(file) if file.exists() else {}
     check_names([*values, *environ])
     given = values | {name: value for name, value in environ.items() if name in NAMES}
@@ -57,7 +58,7 @@ def own_settings(file: Path, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _stack_options(options: argparse.Namespace) -> StackOptions:
-    changed = own_settings(OWN_FILE, os.environ)
+    changed = local_settings(LOCAL_FILE, os.environ)
     if options.spans:
         changed["SLUICE_TELEMETRY"] = TelemetryChoice.PRINT.value
     if options.trigger:
@@ -106,6 +107,7 @@ def _external(options: argparse.Namespace, told_to_stop: threading.Event) -> int
     wanted = _stack_options(options)
     settings = _local_settings() | dict(wanted.settings or {})
     # Before anything starts: the host would end with the same, wrapped in its log.
+    settings = dict(lay(read_own(ROOT), settings).settings)
     Settings.parse(settings)
     host = start_host(wanted, settings)
     try:
@@ -133,9 +135,9 @@ def _list_missing(settings: Mapping[str, str]) -> None:
 
 
 def _local_settings() -> dict[str, str]:
-    if not OWN_FILE.exists():
+    if not LOCAL_FILE.exists():
         raise StackError("--external needs local.settings.json: copy local.settings.sample.json and look it through")
-    return _values_of(OWN_FILE)
+    return _values_of(LOCAL_FILE)
 
 
 def _values_of(file: Path) -> dict[str, str]:

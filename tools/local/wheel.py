@@ -1,11 +1,14 @@
 """Builds the wheel. Its one top-level package is `sluice`: the engine is inside, under names that meet no other package.
 
+It carries the whole project as an archive too, of which `sluice new` and `sluice upgrade` take the files.
+
 Only setuptools and the standard library: a build has nothing else. pyproject.toml names the two classes.
 """
 
 import ast
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -48,6 +51,7 @@ class BuildPy(build_py):
         super().run()
         move(Path(self.build_lib))
         shutil.copy(HOST_JSON, Path(self.build_lib) / "sluice")
+        _carry(Path.cwd(), str(self.distribution.get_version()), Path(self.build_lib) / "sluice")
 
 
 class EggInfo(egg_info):
@@ -57,6 +61,15 @@ class EggInfo(egg_info):
         """Write the metadata."""
         super().run()
         (Path(str(self.egg_info)) / "top_level.txt").write_text("sluice\n")
+
+
+def _carry(root: Path, version: str, package: Path) -> None:
+    """Put the project's files into the package, as an archive."""
+    # A build has no folder of the project on its path, and loads this module by its file.
+    sys.path.insert(0, str(root))
+    from tools.project.files import ARCHIVE, release_of, write_archive  # noqa: PLC0415 - see above
+
+    write_archive(release_of(root, version), package / ARCHIVE)
 
 
 def move(lib: Path) -> None:

@@ -88,7 +88,7 @@ def read(path: Path) -> Template:
 
 def named(node: Node) -> Iterator[Node]:
     """Yield the parts of a node that mean something."""
-    return (child for child in node.named_children if child.type != "comment")
+    return (child for child in node.named_children if child.type not in ("comment", "diagnostic_comment"))
 
 
 def _first_error(node: Node) -> Node:

@@ -3,13 +3,16 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tree_sitter import Node
 
 from tools.local.infra.bicep import BicepError, Declared, Template, named, read
 from tools.local.infra.expressions import Names, Unknown, evaluate, repeated
 from tools.local.infra.resource import AtRunTime, Resource, member_of
+
+#: The module of a person's own resources, as main.bicep names it.
+OWN_MODULE: Final = "../own/infra/main.bicep"
 
 
 @dataclass(slots=True)
@@ -19,6 +22,8 @@ class Deployment:
     resources: list[Resource] = field(default_factory=list)
     outputs: dict[str, Any] = field(default_factory=dict)
     templates: dict[Path, Template] = field(default_factory=dict)
+    #: Files that a template loads, and that another text stands in for.
+    texts: Mapping[Path, str] = field(default_factory=dict)
 
     def of_type(self, kind: str) -> list[Resource]:
         """Return the resources of a type."""
@@ -123,6 +128,10 @@ class Place:
             scope=scope.id if isinstance(scope, Resource) else "",
         )
 
+    def content(self, file: Path) -> str:
+        """Return the text of a file that the template loads."""
+        return self._deployment.texts.get(file) or file.read_text()
+
     def _modules(self, declared: Declared) -> Any:
         made = [self._module(declared, evaluate(node, names)) for node, names in bodies(declared.body, self)]
         if declared.body.type == "for_statement":
@@ -134,6 +143,9 @@ class Place:
             raise BicepError(f"{self.template.path.name}:{declared.line}: module {declared.name} has no scope")
         template = read((self.template.path.parent / declared.target).resolve())
         self._check_parameters(declared, template, body.get("params", {}))
+        if declared.target == OWN_MODULE:
+            # A person's resources may use all that Bicep has. The compiler judges them.
+            return Module(None, declared.name)
         inner = Place(template, body.get("params", {}), self._deployment)
         inner.work_out_everything()
         return Module(inner, declared.name)
@@ -178,6 +190,10 @@ class Loop:
         """Return a loop within this one."""
         return Loop(self, names)
 
+    def content(self, file: Path) -> str:
+        """Return the text of a file, as around the loop."""
+        return self.outer.content(file)
+
 
 def bodies(node: Node, names: Names) -> Iterator[tuple[Node, Names]]:
     """Yield the body of a declaration once per deployed copy: for each item of its loop, if its condition holds."""
@@ -192,9 +208,9 @@ def bodies(node: Node, names: Names) -> Iterator[tuple[Node, Names]]:
         yield node, names
 
 
-def deployed(main: Path, parameters: Mapping[str, Any]) -> Deployment:
+def deployed(main: Path, parameters: Mapping[str, Any], texts: Mapping[Path, str]) -> Deployment:
     """Return the deployment of the file with these parameters, or raise one BicepError."""
-    deployment = Deployment()
+    deployment = Deployment(texts=texts)
     place = Place(read(main), parameters, deployment)
     place.work_out_everything()
     deployment.outputs = {name: evaluate(node, place) for name, node in place.template.outputs.items()}

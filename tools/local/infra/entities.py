@@ -1,12 +1,10 @@
-"""Writes infra/entities.json, which Bicep reads: every entity of the topology and every default of the settings."""
+"""Writes infra/entities.json, which Bicep reads: every entity of the topology."""
 
 import json
 from datetime import timedelta
 from typing import Any
 
-from shared.azure import Setting
 from shared.parts import CONFERENCES, MOST_SEAT_LANES, ORDERS, PAYMENTS, registration, seat_lane_names
-from shared.settings import SETTINGS
 from shared.topology import (
     HINTS,
     POISON_SUFFIX,
@@ -41,12 +39,12 @@ INBOUND = {
 SENDERS = {"orders": ORDERS, "payments": PAYMENTS, "conferences": CONFERENCES}
 
 
-def text(most: Topology | None = None, settings: tuple[Setting, ...] = SETTINGS) -> str:
+def text(most: Topology | None = None) -> str:
     """Return the file's content."""
-    return json.dumps(document(most, settings), indent=2) + "\n"
+    return json.dumps(document(most), indent=2) + "\n"
 
 
-def document(most: Topology | None = None, settings: tuple[Setting, ...] = SETTINGS) -> dict[str, Any]:
+def document(most: Topology | None = None) -> dict[str, Any]:
     """Return the entities as Bicep wants them: resource bodies ready to use, parents named by their place."""
     whole = most or topology(MOST_WORK_QUEUES)
     work = [name for name in whole.queues if name.startswith("work-") and name != URGENT]
@@ -62,7 +60,6 @@ def document(most: Topology | None = None, settings: tuple[Setting, ...] = SETTI
         "bus": _bus(whole),
         "registration": _registration(),
         "listened": listened.document(listened.listened(ROOT)),
-        "settings": {one.name: one.default for one in settings if one.default is not None},
     }
 
 

@@ -5,6 +5,7 @@ import json
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from tree_sitter import Node
@@ -41,6 +42,10 @@ class Names(Protocol):
 
     def inside(self, names: Mapping[str, Any]) -> "Names":
         """Return the same place with a loop's variables."""
+        ...
+
+    def content(self, file: Path) -> str:
+        """Return the text of a file that the template loads."""
         ...
 
 
@@ -144,7 +149,7 @@ def _call(node: Node, names: Names) -> Any:
 
 def _load(node: Node, names: Names, file: str) -> Any:
     try:
-        return json.loads((names.template.path.parent / file).read_text())
+        return json.loads(names.content((names.template.path.parent / file).resolve()))
     except (OSError, ValueError) as error:
         raise BicepError(f"{names.template.at(node)}: {file} cannot be read: {error}") from error
 
@@ -190,7 +195,11 @@ def _hash(*parts: Any) -> str:
 
 def _union(*parts: Any) -> Any:
     if isinstance(parts[0], Mapping):
-        return {name: value for part in parts for name, value in part.items()}
+        made: dict[str, Any] = {}
+        for name, value in (one for part in parts for one in part.items()):
+            both = isinstance(value, Mapping) and isinstance(made.get(name), Mapping)
+            made[name] = _union(made[name], value) if both else value
+        return made
     return list({json.dumps(item, default=str): item for part in parts for item in part}.values())
 
 
@@ -207,15 +216,18 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "empty": lambda value: value is None or len(value) == 0,
     "guid": lambda *parts: f"guid-{_hash(*parts)}",
     "items": _items,
+    "int": int,
     "join": lambda parts, between: between.join(map(_text, parts)),
     "length": len,
     "resourceGroup": lambda: {"id": Unknown("resourceGroup().id"), "location": Unknown("resourceGroup().location")},
+    "split": lambda text, between: text.split(between),
     "string": _text,
     "subscription": lambda: {"id": Unknown("subscription().id")},
     "subscriptionResourceId": lambda kind, name: f"/subscriptions/…/{kind}/{name}",
     "take": lambda value, count: value[:count],
     "tenant": lambda: {"tenantId": Unknown("tenant().tenantId")},
     "environment": lambda: {"authentication": {"loginEndpoint": "https://login.microsoftonline.com/"}},
+    "trim": lambda text: str(text).strip(),
     "toLower": lambda text: str(text).lower(),
     "union": _union,
     "uniqueString": _hash,

@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from shared.azure import Setting
+from shared.own import FILE as OWN_SETTINGS, read_own
 from shared.settings import SETTINGS
 from shared.telemetry import EVENTS, LogEvent
 from shared.topology import Topology, topology
 from tools.local.infra.deployment import Deployment, deployed
 from tools.local.paths import ROOT
 
+#: Parameters of main.bicep that a person keeps with their own code.
+OWN_PARAMETERS: Final = "own/infra/parameters.json"
 #: What azd fills in, and who is looked for among the role assignments.
 DEPLOYER, PUBLISHER, OPERATOR = "the-deployer", "a-publisher", "an-operator"
 #: The app registration of the console.
@@ -48,12 +51,22 @@ class Project:
         return self.infra / "main.bicep"
 
     def bicep_files(self) -> list[Path]:
-        """Return every Bicep file."""
+        """Return every Bicep file of Sluice."""
         return sorted(self.infra.rglob("*.bicep"))
 
     def deployed(self, **parameters: Any) -> Deployment:
-        """Return the deployment with these parameters."""
-        return deployed(self.main.resolve(), {**PARAMETERS, **parameters})
+        """Return the deployment with these parameters, of a person who has written nothing into own/."""
+        return self.deployed_of({}, {}, **parameters)
+
+    def deployed_of(self, own: Mapping[str, str], given: Mapping[str, Any], /, **parameters: Any) -> Deployment:
+        """Return the deployment of a person whose own/ has these settings and gives these parameters."""
+        texts = {self.root / OWN_SETTINGS: json.dumps(own), self.root / OWN_PARAMETERS: json.dumps(given)}
+        texts = {file.resolve(): text for file, text in texts.items()}
+        return deployed(self.main.resolve(), {**PARAMETERS, **parameters}, texts)
+
+    def deployed_with_own(self, **parameters: Any) -> Deployment:
+        """Return the deployment with the settings and parameters of own/."""
+        return self.deployed_of(read_own(self.root), self.json(OWN_PARAMETERS), **parameters)
 
     def text(self, *names: str) -> str:
         """Return a file's text. A missing file is empty."""

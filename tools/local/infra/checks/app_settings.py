@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION
 from shared.errors import SettingsError
+from shared.own import DEPLOYED, FILE as OWN_SETTINGS
 from shared.settings import Settings
 from tools.local.infra.checks.roles import may_reach
 from tools.local.infra.deployment import Deployment
@@ -59,11 +60,13 @@ def check(project: Project) -> Iterator[Finding]:
     yield from _identities(given)
     plain = {one.name for one in project.settings if not one.is_connection}
     own = {name for name in given if name.startswith("SLUICE_")}
-    missing, extra = both_ways(plain, own)
-    for name in missing:
+    needed = {one.name for one in project.settings if not one.is_connection and one.default is None} | DEPLOYED
+    for name in sorted(needed - own):
         yield Finding("function-app.bicep", f"setting {name} is not given to the app: add it, or a default in the code")
-    for name in extra:
+    for name in sorted(own - plain):
         yield Finding("function-app.bicep", f"setting {name} is given to the app, and nothing reads it")
+    for name in sorted(own - needed - {"SLUICE_CHUNK_ITEMS", "SLUICE_CONSOLE"}):
+        yield Finding("function-app.bicep", f"setting {name} is given unasked, and would hide {OWN_SETTINGS}")
     for name in sorted(NOT_ON_FLEX & given.keys()):
         yield Finding("function-app.bicep", f"{name} has no place on Flex Consumption: functionAppConfig says it")
     yield from _without_role(given, deployment)
@@ -98,13 +101,12 @@ def _registration(project: Project) -> Iterator[Finding]:
 
 
 def _workloads(project: Project) -> Iterator[Finding]:
-    """Yield an app that does not get its owner's code by the parameter, else by `settings`, else the code's default."""
+    """Yield an app that does not get its owner's code by the parameter, else by `settings`, else leaves it to own/."""
     other = {"SLUICE_WORKLOADS": "theirs:Theirs"}
-    (default,) = (one.default for one in project.settings if one.name == "SLUICE_WORKLOADS")
     for parameters, wanted in (
         ({"workloads": "own:Own", "settings": other}, "own:Own"),
         ({"settings": other}, "theirs:Theirs"),
-        ({}, default),
+        ({}, None),
     ):
         found = given_settings(project.deployed(**parameters)).get("SLUICE_WORKLOADS")
         if found != wanted:
@@ -196,7 +198,8 @@ def _outputs(deployment: Deployment) -> Iterator[Finding]:
 
 def _sample(project: Project) -> Iterator[Finding]:
     values = project.json("local.settings.sample.json")["Values"]
-    wanted = {one.name: one.local for one in project.settings}
+    # All others are in the code, and would hide own/settings.json from who copies this file.
+    wanted = {one.name: one.local for one in project.settings if one.default is None}
     kept = {name: text for name, text in values.items() if not name.startswith(("FUNCTIONS_", "AzureWeb", "PYTHON_"))}
     missing, extra = both_ways(wanted, kept)
     for name in missing:
@@ -204,7 +207,7 @@ def _sample(project: Project) -> Iterator[Finding]:
             "local.settings.sample.json", f"setting {name} is missing: its safe local value is {wanted[name]}"
         )
     for name in extra:
-        yield Finding("local.settings.sample.json", f"setting {name} is read by nothing")
+        yield Finding("local.settings.sample.json", f"setting {name} has no place there: the code has its default")
     for name in wanted.keys() & kept.keys():
         if wanted[name] != kept[name]:
             yield Finding(

@@ -16,7 +16,11 @@ from tools.local.infra.project import Project
 
 def check(project: Project) -> Iterator[Finding]:
     """Yield each file that does not parse. If all do, yield each complaint of the compiler."""
-    broken = [finding for file in project.bicep_files() for finding in _syntax(file)]
+    broken = [
+        finding
+        for file in (*project.bicep_files(), project.root / "own" / "infra" / "main.bicep")
+        for finding in _syntax(file)
+    ]
     yield from broken
     if not broken and (azure_cli := shutil.which("az")):
         yield from _compile(azure_cli, project.main)

@@ -22,14 +22,28 @@ _APP_ACCOUNT: Final = "stapp"
 def check(project: Project) -> Iterator[Finding]:
     """Yield what the topology and Bicep do not agree about."""
     most = project.topology(entities.MOST_WORK_QUEUES)
-    if entities.text(most, project.settings) != project.text("infra", "entities.json"):
-        yield Finding("infra/entities.json", "is not what the topology and the settings make: run `make docs`")
+    if entities.text(most) != project.text("infra", "entities.json"):
+        yield Finding("infra/entities.json", "is not what the topology makes: run `make docs`")
     for count in WORK_QUEUES:
         yield from _compare(project.topology(count), project.deployed(workQueues=count))
     yield from _compare(project.topology(1, [rooms(ROOMS)]), project.deployed(rooms=with_rooms()))
+    yield from _own(project)
     for lanes in SEAT_LANES:
         on = project.deployed(hasRegistration=True, seatLanes=lanes)
         yield from _compare(project.topology(1, [registration(lanes)]), on)
+
+
+def _own(project: Project) -> Iterator[Finding]:
+    """Yield what a person's own files do not decide. A room may stand in either of them."""
+    wanted = project.topology(3, [rooms(("b", "team-a")), registration(2)])
+    settings = {
+        "SLUICE_WORK_QUEUES": "3",
+        "SLUICE_ROOMS": "team-a, b",
+        "SLUICE_REGISTRATION": "on",
+        "SLUICE_SEAT_LANES": "2",
+        "SLUICE_DEQUEUE": "push",
+    }
+    yield from _compare(wanted, project.deployed_of(settings, {"rooms": with_rooms()[1:]}))
 
 
 def _compare(wanted: Topology, found: Deployment) -> Iterator[Finding]:

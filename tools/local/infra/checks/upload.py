@@ -16,9 +16,11 @@ from tools.local.infra.finding import Finding
 from tools.local.infra.project import Project
 
 #: The host and the remote build look for these.
-NEEDED: Final = ("function_app.py", "host.json", "requirements.txt")
+NEEDED: Final = ("function_app.py", "host.json", "own/settings.json", "requirements.txt")
 #: What may be in the package beside Python below these folders.
 FOLDERS: Final = ("console", "functions", "shared", "sluice")
+#: A person's own code, with the data beside it.
+OWN: Final = "own"
 _REQUIREMENT: Final = re.compile(r"^([A-Za-z0-9][\w.-]*)==", re.MULTILINE)
 
 
@@ -30,7 +32,7 @@ def check(project: Project) -> Iterator[Finding]:
             yield Finding(".funcignore", f"the package lacks {name}")
     for name in sorted(files - set(NEEDED)):
         # A module beside function_app.py is a workload of one's own.
-        if name.split("/")[0] not in FOLDERS and not re.fullmatch(r"\w+\.py", name):
+        if name.split("/")[0] not in (*FOLDERS, OWN) and not re.fullmatch(r"\w+\.py", name):
             yield Finding(".funcignore", f"{name} would be uploaded, and the app does not need it: name it there")
     for name in sorted(_whole(project.root) - files):
         yield Finding(".funcignore", f"the package lacks {name}")

@@ -1,0 +1,41 @@
+"""What becomes of a file: each row of the table, and the lock files, whose lines are packages."""
+
+import pytest
+
+from tools.project.changes import Kind, decide, join_lock, name_lines
+
+
+@pytest.mark.parametrize(
+    ("mine", "old", "new", "kind"),
+    [
+        ("a", "a", "a", Kind.SAME),
+        ("a", "a", "b", Kind.REPLACE),
+        ("a", "a", None, Kind.REMOVE),
+        (None, None, "b", Kind.NEW),
+        ("b", None, "b", Kind.SAME),
+        ("x", "a", "a", Kind.KEEP),
+        ("x", "a", "b", Kind.MERGE),
+        ("b", "a", "b", Kind.SAME),
+        ("x", "a", None, Kind.CONFLICT),
+        ("x", None, "b", Kind.CONFLICT),
+        (None, "a", "b", Kind.KEEP),
+        (None, "a", "a", Kind.KEEP),
+        (None, "a", None, Kind.SAME),
+    ],
+)
+def test_each_file_has_one_end(mine, old, new, kind):
+    """As released: replaced or removed. Changed by the person: kept, merged, or a conflict. Removed by them: stays so."""
+    assert decide(mine, old, new) is kind
+
+
+def test_a_lock_is_the_release_s_with_the_packages_of_the_person():
+    """What the release dropped goes, what it added comes, in the order of the names."""
+    old = "# made\nalpha==1\nzeta==1\n"
+    mine = "# made\nalpha==1\nMy_Own==3 ; python_full_version < '3.13'\nzeta==1\n"
+    new = "# made anew\nalpha==2\nbeta==1\n"
+    assert join_lock(mine, old, new) == ("# made anew\nalpha==2\nbeta==1\nMy_Own==3 ; python_full_version < '3.13'\n")
+
+
+def test_marks_of_a_conflict_are_found():
+    """By the lines of the merged text."""
+    assert name_lines("a\n<<<<<<< yours\nb\n=======\nc\n>>>>>>> the release\n") == "2-6"
