@@ -36,7 +36,10 @@ param workQueues int = 1
 @allowed(['push', 'trigger'])
 param dequeue string = 'push'
 
-@description('Whether registration is on: orders for the seats of conferences, with entities and functions of their own.')
+@description('The capabilities that are on, as the setting SLUICE_CAPABILITIES has them: names, or module:NAME, separated by commas.')
+param capabilities string = ''
+
+@description('The switch of releases before 0.3.0, read for this one: registration in capabilities.')
 param hasRegistration bool = false
 
 @description('Who else may place and change orders by messages: objects with id (object id) and type (User, Group, ServicePrincipal).')
@@ -126,6 +129,24 @@ var token = toLower(uniqueString(subscription().id, environmentName, location))
 var tags = { 'azd-env-name': environmentName }
 // Whoever deploys can submit the first job and open its gate; no other person can unless named.
 var whoDeploys = empty(principalId) ? [] : [{ id: principalId, type: principalType }]
+// Made by `make docs`: the entities, roles and alerts of each capability. One that neither file has fails the deployment.
+var known = union(loadJsonContent('capabilities.json'), loadJsonContent('../own/infra/capabilities.json'))
+var said = map(filter(split(capabilities, ','), one => !empty(trim(one))), one => trim(one))
+var line = union(said, hasRegistration ? ['registration'] : [])
+var parts = map(line, one => (known[one]))
+var isSelling = contains(line, 'registration')
+// How many bus queues of a kind there are, by the setting that says it.
+var counts = { none: 1, SLUICE_SEAT_LANES: seatLanes }
+// An instance of before 0.3.0 knows the switch alone.
+var lineSettings = union(
+  { SLUICE_CAPABILITIES: join(line, ','), SLUICE_REGISTRATION: isSelling ? 'on' : 'off' },
+  isSelling ? { SLUICE_SEAT_LANES: string(seatLanes) } : {}
+)
+var senders = {
+  orderSenders: union(whoDeploys, orderSenders)
+  paymentSenders: union(whoDeploys, paymentSenders)
+  conferenceSenders: union(whoDeploys, conferenceSenders)
+}
 var roomNames = [for room in rooms: room.name]
 
 resource group 'Microsoft.Resources/resourceGroups@2024-11-01' = {
@@ -186,7 +207,7 @@ module appStorage 'modules/app-storage.bicep' = {
     tags: tags
     workQueues: workQueues
     rooms: roomNames
-    hasRegistration: hasRegistration
+    parts: parts
     workspaceId: monitoring.outputs.workspaceId
     isLogged: isStorageLogged
   }
@@ -199,8 +220,8 @@ module bus 'modules/service-bus.bicep' = {
     name: 'sb-sluice-${token}'
     location: location
     tags: tags
-    hasRegistration: hasRegistration
-    seatLanes: seatLanes
+    parts: parts
+    counts: counts
     workspaceId: monitoring.outputs.workspaceId
   }
 }
@@ -216,8 +237,8 @@ module appRoles 'modules/roles-of-app.bicep' = {
     componentName: monitoring.outputs.componentName
     scalerRights: scalerRights
     scalerRole: scalerRole
-    hasRegistration: hasRegistration
-    seatLanes: seatLanes
+    parts: parts
+    counts: counts
   }
 }
 
@@ -244,13 +265,12 @@ module roomRoles 'modules/roles-of-publishers.bicep' = [
   }
 ]
 
-module senderRoles 'modules/roles-of-senders.bicep' = if (hasRegistration) {
+module senderRoles 'modules/roles-of-senders.bicep' = if (!empty(parts)) {
   name: 'roles-of-senders'
   scope: group
   params: {
-    orderSenders: union(whoDeploys, orderSenders)
-    paymentSenders: union(whoDeploys, paymentSenders)
-    conferenceSenders: union(whoDeploys, conferenceSenders)
+    rights: flatten(map(parts, part => (part.senders)))
+    senders: senders
     appStorageName: appStorage.outputs.name
     busName: bus.outputs.name
   }
@@ -291,8 +311,7 @@ module app 'modules/function-app.bicep' = {
     componentName: monitoring.outputs.componentName
     workQueues: workQueues
     rooms: roomNames
-    hasRegistration: hasRegistration
-    seatLanes: seatLanes
+    lineSettings: lineSettings
     hasConsole: !empty(consoleClientId)
     tickSchedule: tickSchedule
     dequeue: dequeue
@@ -328,7 +347,7 @@ module alerts 'modules/alerts.bicep' = if (hasAlerts) {
     tags: tags
     workspaceId: monitoring.outputs.workspaceId
     email: alertEmail
-    hasRegistration: hasRegistration
+    parts: parts
     minutes: alertMinutes
   }
 }
@@ -343,7 +362,8 @@ output SERVICE_SLUICE_BASE_URL string = app.outputs.baseUrl
 output SLUICE_WORK_QUEUES string = string(workQueues)
 output SLUICE_ROOMS string = join(roomNames, ',')
 output SLUICE_DEQUEUE string = dequeue
-output SLUICE_REGISTRATION string = hasRegistration ? 'on' : 'off'
+output SLUICE_CAPABILITIES string = join(line, ',')
+output SLUICE_REGISTRATION string = isSelling ? 'on' : 'off'
 output SLUICE_SEAT_LANES string = string(seatLanes)
 output SLUICE_CONSOLE string = empty(consoleClientId) ? 'off' : 'on'
 // As the platform gives it to the app: `sluice doctor` tells whether the app leaves out the console.

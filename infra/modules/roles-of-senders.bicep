@@ -1,14 +1,11 @@
-// What the senders of registration may do: put messages into one queue each, and nothing else. Customers order, banks tell
-// of payments, shops sell conferences. Nobody of one kind can do what the others do.
+// What the senders of capabilities may do: put messages into one queue each, and nothing else. Nobody of one kind can do what
+// the others do.
 
-@description('Who places and changes orders by messages: objects with id and type.')
-param orderSenders array
+@description('The queues that others may send to: parameter (of main.bicep), service (storage or bus) and queue.')
+param rights array
 
-@description('Who tells of payments: objects with id and type.')
-param paymentSenders array
-
-@description('Who makes, prices and closes conferences: objects with id and type.')
-param conferenceSenders array
+@description('Who may: for each of these parameters, objects with id and type.')
+param senders object
 
 @description('Name of the app\'s storage account.')
 param appStorageName string
@@ -17,7 +14,9 @@ param appStorageName string
 param busName string
 
 var roles = loadJsonContent('../roles.json')
-var senders = loadJsonContent('../entities.json').registration.senders
+var allowed = flatten(map(rights, right => map(senders[right.parameter], one => { service: right.service, queue: right.queue, id: one.id, type: one.type })))
+var onStorage = filter(allowed, one => (one.service == 'storage'))
+var onBus = filter(allowed, one => (one.service == 'bus'))
 
 resource storage 'Microsoft.Storage/storageAccounts@2025-01-01' existing = {
   name: appStorageName
@@ -28,29 +27,28 @@ resource queueService 'Microsoft.Storage/storageAccounts/queueServices@2025-01-0
   name: 'default'
 }
 
-resource orders 'Microsoft.Storage/storageAccounts/queueServices/queues@2025-01-01' existing = {
-  parent: queueService
-  name: senders.orders
-}
+resource queues 'Microsoft.Storage/storageAccounts/queueServices/queues@2025-01-01' existing = [
+  for one in onStorage: {
+    parent: queueService
+    name: one.queue
+  }
+]
 
 resource bus 'Microsoft.ServiceBus/namespaces@2024-01-01' existing = {
   name: busName
 }
 
-resource payments 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' existing = {
-  parent: bus
-  name: senders.payments
-}
+resource busQueues 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' existing = [
+  for one in onBus: {
+    parent: bus
+    name: one.queue
+  }
+]
 
-resource conferences 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' existing = {
-  parent: bus
-  name: senders.conferences
-}
-
-resource onOrders 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for one in orderSenders: {
-    name: guid(orders.id, one.id, roles['Storage Queue Data Message Sender'])
-    scope: orders
+resource toStorage 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for (one, place) in onStorage: {
+    name: guid(queues[place].id, one.id, roles['Storage Queue Data Message Sender'])
+    scope: queues[place]
     properties: {
       principalId: one.id
       principalType: one.type
@@ -59,22 +57,10 @@ resource onOrders 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
   }
 ]
 
-resource onPayments 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for one in paymentSenders: {
-    name: guid(payments.id, one.id, roles['Azure Service Bus Data Sender'])
-    scope: payments
-    properties: {
-      principalId: one.id
-      principalType: one.type
-      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roles['Azure Service Bus Data Sender'])
-    }
-  }
-]
-
-resource onConferences 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for one in conferenceSenders: {
-    name: guid(conferences.id, one.id, roles['Azure Service Bus Data Sender'])
-    scope: conferences
+resource toBus 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for (one, place) in onBus: {
+    name: guid(busQueues[place].id, one.id, roles['Azure Service Bus Data Sender'])
+    scope: busQueues[place]
     properties: {
       principalId: one.id
       principalType: one.type

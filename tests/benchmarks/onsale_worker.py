@@ -20,10 +20,7 @@ from azure.servicebus import NEXT_AVAILABLE_SESSION, AutoLockRenewer, ServiceBus
 from azure.servicebus.exceptions import OperationTimeoutError, ServiceBusError
 from azure.storage.queue import QueueClient, QueueMessage
 
-from shared.app import App, RegistrationPart
-from shared.azure import Connections
-from shared.messages import Delivery
-from shared.parts import (
+from capabilities.registration.entities import (
     CONFERENCES_VIEW,
     DEAD,
     ORDER_EVENTS,
@@ -35,7 +32,12 @@ from shared.parts import (
     TIMEOUTS,
     seat_lane_names,
 )
-from shared.registration import CONFERENCES_QUEUE, DeadLetter
+from capabilities.registration.flows import RegistrationPart
+from capabilities.registration.public_messages import CONFERENCES_QUEUE
+from shared.app import App
+from shared.azure import Connections
+from shared.capability import DeadLetter
+from shared.messages import Delivery
 from shared.settings import Settings
 from shared.signals import Hint
 from shared.workloads import Workloads

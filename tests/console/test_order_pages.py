@@ -5,10 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from console import Application, LocalLogin, OrdersPart, Snapshot, View
+from capabilities.registration.pages import PAGES, OrdersPart
+from capabilities.registration.views import ORDER_MODEL
+from console import Application, LocalLogin, Snapshot, View
 from shared.processes import STUCK_AFTER
 from shared.readmodels import Migration
-from shared.registration import ORDER_MODEL
 from shared.usage import load
 from tests.console.conftest import PORT, Visitor
 from tests.console.test_acts import Form
@@ -35,8 +36,15 @@ def world():
 def application(world):
     """The console over it."""
     snapshot = Snapshot(world.stores, work_queues=1, rooms=(), ahead=timedelta(minutes=10))
-    part = OrdersPart(world.own, world.settings.registration)
-    view = View(stores=world.stores, snapshot=snapshot, clock=world.clock, prices=load(), orders=part)
+    part = OrdersPart(world.own, world.choice)
+    view = View(
+        stores=world.stores,
+        snapshot=snapshot,
+        clock=world.clock,
+        prices=load(),
+        pages=(PAGES,),
+        parts={"registration": part},
+    )
     login = LocalLogin(PORT, "dana", may_act=True, monotonic=world.clock.monotonic)
     return login, Application(view, login)
 

@@ -14,7 +14,7 @@ from tools.local.provision import provision
 from tools.local.stack import bus_entities, settings_for
 
 _numbers = itertools.count(1)
-CHOICE = {"SLUICE_REGISTRATION": "on", "SLUICE_SEAT_LANES": "1", "SLUICE_RESERVATION_SECONDS": "900"}
+CHOICE = {"SLUICE_CAPABILITIES": "registration", "SLUICE_SEAT_LANES": "1", "SLUICE_RESERVATION_SECONDS": "900"}
 
 
 @contextmanager

@@ -18,6 +18,7 @@ SOURCES = (
     "sluice",
     "shared",
     "functions",
+    "capabilities",
     "console",
     "tools.planning",
     "tools.conformance",
@@ -37,6 +38,8 @@ ALLOWED = {
     "sluice": {"sluice", "shared", "tools.cli"},
     "shared": {"shared"},
     "functions": {"functions", "shared", "console"},
+    # The command alone imports `commands` of one, and the console its `pages`.
+    "capabilities": {"capabilities", "shared", "console", "tools.cli"},
     "tools.planning": {"tools.planning", "shared"},
     # Not `tools.cli`: the console is deployed, the command never.
     "console": {"console", "shared"},
@@ -44,6 +47,7 @@ ALLOWED = {
     "tools.cli": {"tools.cli", "shared", "tools.planning", "tools.conformance", "console"},
     "tools.local": {
         "tools.local",
+        "capabilities",
         "shared",
         "tools.planning",
         "tools.conformance",
@@ -182,7 +186,8 @@ def test_the_entry_needs_nothing_installed(name):
 
 def test_every_trigger_file_registers_the_function_it_is_named_after():
     """`ls functions/` is the list of the app's functions."""
-    registered = {module.stem for module in modules("functions")} - {"__init__"}
+    # That one registers the functions that a capability lists.
+    registered = {module.stem for module in modules("functions")} - {"__init__", "of_capability"}
     for name in registered:
         assert f"def {name}(" in (ROOT / "functions" / f"{name}.py").read_text()
         assert f"{name}.blueprint(" in (ROOT / "function_app.py").read_text()

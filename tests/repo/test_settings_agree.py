@@ -183,7 +183,7 @@ def test_a_room_that_no_queue_can_be_called_is_refused(text, said):
         ("sluice_rooms", "SLUICE_ROOMS"),
         ("SLUICE_BUDGET", "SLUICE_BUDGET_PER_DAY"),
         ("SLUICE_STORAGE", "SluiceStorage"),
-        ("SLUICE_RESERVATION", "SLUICE_RESERVATION_BUFFER_SECONDS or SLUICE_RESERVATION_SECONDS"),
+        ("SLUICE_POISON_PAUSE", "SLUICE_POISON_PAUSE_CHUNKS or SLUICE_POISON_PAUSE_PERCENT"),
     ],
 )
 def test_a_misspelt_name_is_refused_with_what_was_meant(name, meant):

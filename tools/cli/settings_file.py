@@ -3,12 +3,13 @@
 import json
 import os
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION
+from shared.capability import Chosen, builtin_names, find, line_of
 from shared.errors import SettingsError
 from shared.names import RETIRED, misspelt, unread
 from shared.settings import NAMES
@@ -36,7 +37,7 @@ def load(named: Path | None, environ: Mapping[str, str] = os.environ) -> dict[st
     overridden = {_connection_of(name) for name in environ} & _CONNECTIONS
     kept = {n: value for n, value in (_values(file) if file else {}).items() if _connection_of(n) not in overridden}
     settings = {**kept, **environ}
-    check_names(settings)
+    check_names(settings, [find(said) for said in dict.fromkeys([*builtin_names(), *line_of(settings)])])
     return settings
 
 
@@ -44,15 +45,16 @@ def _connection_of(name: str) -> str:
     return name.partition("__")[0]
 
 
-def check_names(names: Collection[str]) -> None:
+def check_names(names: Collection[str], capabilities: Iterable[Chosen] = ()) -> None:
     """Raise SettingsError if a name begins like a setting and is not one. Warn once of each that a release retired.
 
     The app itself runs with an unknown name that is not misspelt: a newer release may have been there before it.
     A person can correct it at once.
     """
-    strange = unread(names, NAMES)
+    known = NAMES | {one.name for each in capabilities for one in each.capability.settings}
+    strange = unread(names, known)
     unknown = [f"{name} is no setting: {remedy}" for name, remedy in strange.items() if name not in RETIRED]
-    if problems := [*misspelt(names, NAMES), *unknown]:
+    if problems := [*misspelt(names, known), *unknown]:
         raise SettingsError("; ".join(problems))
     for name in strange:
         _tell_of(name)

@@ -139,7 +139,7 @@ def _clean(_options: argparse.Namespace, _rest: list[str]) -> int:
 
 
 def _source_folders() -> list[Path]:
-    return [ROOT / name for name in ("sluice", "shared", "functions", "console", "tests", "tools")]
+    return [ROOT / name for name in ("sluice", "shared", "functions", "capabilities", "console", "tests", "tools")]
 
 
 def _python(*arguments: str) -> int:

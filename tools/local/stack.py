@@ -14,8 +14,7 @@ from typing import Protocol
 
 from functions_local_host.errors import StartError as HostStartError
 from functions_local_host.launcher import Host
-from servicebus_local.command import ENTITIES
-from servicebus_local.entities import Namespace, Subscription, read
+from servicebus_local.entities import Namespace, Subscription, parse
 from servicebus_local.errors import StartError as BrokerStartError
 from servicebus_local.launcher import Broker
 
@@ -26,6 +25,7 @@ from tools.local.azurite.launcher import Account, Azurite
 from tools.local.doctors_entities import doctors_entities
 from tools.local.errors import StackError
 from tools.local.func_host import FuncHost
+from tools.local.infra.entities import bus_lists
 from tools.local.installation import ensure_worker
 from tools.local.paths import ROOT, WORKER, venv_python
 from tools.local.provision import provision
@@ -101,7 +101,7 @@ def running(options: StackOptions) -> Iterator[Stack]:
 
 def bus_entities(parsed: Settings, subscriptions: Sequence[tuple[str, str]] = ()) -> Namespace:
     """Return the entities of the bus that an installation with these settings has, and the subscriptions of others."""
-    own = read(ROOT / ENTITIES, ["registration"] if parsed.registration.is_on else [])
+    own = parse(bus_lists(topology(parsed.work_queues, parsed.entities)))
     added = {
         topic.name: tuple(Subscription(name) for to, name in subscriptions if to == topic.name) for topic in own.topics
     }

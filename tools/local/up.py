@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from shared.capability import CAPABILITIES, line_of
 from shared.errors import SettingsError
-from shared.settings import NAMES, Dequeue, Settings, Switch
+from shared.settings import NAMES, Dequeue, Settings
 from shared.telemetry import TelemetryChoice
 from tools.cli.doctor import examine
 from tools.cli.settings_file import check_names, is_running
@@ -63,7 +64,8 @@ def _stack_options(options: argparse.Namespace) -> StackOptions:
     if options.trigger:
         changed["SLUICE_DEQUEUE"] = Dequeue.TRIGGER.value
     if options.registration:
-        changed["SLUICE_REGISTRATION"] = Switch.ON.value
+        line = line_of(changed)
+        changed[CAPABILITIES] = ",".join(dict.fromkeys([*line, "registration"]))
     if options.rooms:
         changed["SLUICE_ROOMS"] = options.rooms
     return StackOptions(

@@ -72,7 +72,7 @@ def check(project: Project) -> Iterator[Finding]:
     yield from _threads(project, given)
     yield from _outputs(deployment)
     yield from _warming(project)
-    yield from _registration(project)
+    yield from _capabilities(project)
     yield from _workloads(project)
     yield from _sample(project)
 
@@ -87,14 +87,19 @@ def _warming(project: Project) -> Iterator[Finding]:
                     yield Finding("infra", f"with hasWarming {is_wanted}, {where} has {name} {given.get(name)!r}")
 
 
-def _registration(project: Project) -> Iterator[Finding]:
-    """Yield an app, or a command, that does not know which entities of registration are deployed."""
-    for is_on in (False, True):
-        deployment = project.deployed(hasRegistration=is_on, seatLanes=3)
+def _capabilities(project: Project) -> Iterator[Finding]:
+    """Yield an app, or a command, that does not know which capabilities are deployed. The switch of before counts too."""
+    for parameters, line in (
+        ({}, ""),
+        ({"capabilities": " registration "}, "registration"),
+        ({"hasRegistration": True}, "registration"),
+    ):
+        deployment = project.deployed(seatLanes=3, **parameters)
+        wanted = line, "on" if line else "off", "3" if line else None
         for where, given in (("the app", given_settings(deployment)), ("the command", deployment.outputs)):
-            found = given.get("SLUICE_REGISTRATION"), given.get("SLUICE_SEAT_LANES")
-            if found != ("on" if is_on else "off", "3"):
-                yield Finding("infra", f"with hasRegistration {is_on} and seatLanes 3, {where} has {found}")
+            found = given.get("SLUICE_CAPABILITIES"), given.get("SLUICE_REGISTRATION"), given.get("SLUICE_SEAT_LANES")
+            if found[:2] != wanted[:2] or (line and found[2] != wanted[2]):
+                yield Finding("infra", f"with {parameters} and seatLanes 3, {where} has {found}")
 
 
 def _workloads(project: Project) -> Iterator[Finding]:

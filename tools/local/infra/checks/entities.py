@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from shared.parts import MOST_SEAT_LANES, registration
+from shared.capability import builtin_names
 from shared.topology import Topology, rooms
-from tools.local.infra import entities
+from tools.local.infra import capabilities, entities
 from tools.local.infra.deployment import Deployment
 from tools.local.infra.finding import Finding
 from tools.local.infra.project import ROOMS, Project, both_ways, with_rooms
@@ -13,8 +13,8 @@ from tools.local.infra.resource import Resource
 
 #: The names that the parameter workQueues decides over are looked at for one queue and for several.
 WORK_QUEUES: Final = (1, 3)
-#: So are those of the parameter seatLanes.
-SEAT_LANES: Final = (1, MOST_SEAT_LANES)
+#: Parameters and settings of each count that Bicep takes: the lowest and the highest.
+COUNTS: Final = tuple(({"seatLanes": number}, {"SLUICE_SEAT_LANES": str(number)}) for number in (1, 16))
 _STORAGE, _BUS = "Microsoft.Storage/storageAccounts", "Microsoft.ServiceBus/namespaces"
 _APP_ACCOUNT: Final = "stapp"
 
@@ -27,9 +27,12 @@ def check(project: Project) -> Iterator[Finding]:
     for count in WORK_QUEUES:
         yield from _compare(project.topology(count), project.deployed(workQueues=count))
     yield from _compare(project.topology(1, [rooms(ROOMS)]), project.deployed(rooms=with_rooms()))
-    for lanes in SEAT_LANES:
-        on = project.deployed(hasRegistration=True, seatLanes=lanes)
-        yield from _compare(project.topology(1, [registration(lanes)]), on)
+    if capabilities.text() != project.text("infra", "capabilities.json"):
+        yield Finding("infra/capabilities.json", "is not what the capabilities make: run `make docs`")
+    for said in builtin_names():
+        for parameters, settings in COUNTS:
+            on = project.deployed(capabilities=said, **parameters)
+            yield from _compare(project.topology(1, capabilities.chosen(said, settings).entities), on)
 
 
 def _compare(wanted: Topology, found: Deployment) -> Iterator[Finding]:

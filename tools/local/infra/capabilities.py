@@ -1,0 +1,56 @@
+"""Writes infra/capabilities.json, which Bicep reads: by the word of the line, all that a capability brings to a deployment."""
+
+import json
+from typing import Any, Final
+
+from shared.capability import Chosen, builtin_names, choose, find
+from shared.errors import SettingsError
+from shared.settings import SETTINGS
+from shared.topology import join_entities
+from tools.local.infra import alerts, entities
+from tools.local.infra.listened import document as listened_document, of_capability
+from tools.local.paths import ROOT
+
+FILE = ROOT / "infra" / "capabilities.json"
+#: The count of a capability whose entities are always the same.
+UNCOUNTED: Final = "none"
+
+
+def chosen(said: str, settings: dict[str, str] | None = None) -> Chosen:
+    """Return a capability that is on with these settings, and else with its defaults."""
+    faults: list[str] = []
+    found = choose([said], SETTINGS, settings or {}, faults.append)
+    if faults:
+        raise SettingsError("; ".join(faults))
+    return found[0]
+
+
+def text() -> str:
+    """Return the file's content."""
+    return json.dumps({said: document(said) for said in builtin_names()}, indent=2) + "\n"
+
+
+def document(said: str) -> dict[str, Any]:
+    """Return all that a capability brings. A bus queue that a setting counts says from which count on it is there."""
+    counted = find(said).capability.counted
+    of_count = {
+        number: _bus_queues(said, {counted.setting: str(number)} if counted else {})
+        for number in range(1, counted.most + 1 if counted else 2)
+    }
+    whole = chosen(said, {counted.setting: str(counted.most)} if counted else {})
+    own = join_entities(whole.entities)
+    bus = entities.bus_lists(own)
+    first = {one["name"]: min(n for n, names in of_count.items() if one["name"] in names) for one in bus["queues"]}
+    listened = listened_document(of_capability(whole))
+    return {
+        "counted": counted.setting if counted else UNCOUNTED,
+        "storage": {"queues": list(own.queues), "containers": list(own.containers), "tables": list(own.tables)},
+        "bus": bus | {"queues": [{**one, "from": first[one["name"]]} for one in bus["queues"]]},
+        "listened": listened | {"queues": [{"name": name, "from": first[name]} for name in listened["queues"]]},
+        "senders": [one._asdict() for one in whole.capability.senders],
+        "alerts": [alerts.alert_of(event, event.alert) for event in whole.capability.events if event.alert],
+    }
+
+
+def _bus_queues(said: str, settings: dict[str, str]) -> set[str]:
+    return {queue.name for one in chosen(said, settings).entities for queue in one.bus.queues}
