@@ -7,7 +7,6 @@ import azure.functions as func
 from functions import (
     accept_hinted,
     accept_submission,
-    console,
     drain_work,
     health,
     of_capability,
@@ -40,11 +39,8 @@ def register(sluice: App) -> None:
     app.register_functions(process_chunk.blueprint(sluice))
     app.register_functions(settle_results.blueprint(sluice))
     app.register_functions(park_dead.blueprint(sluice))
-    # A fault of the console leaves out the console alone: the work goes on without it.
-    if sluice.settings.console.is_on:
-        app.register_functions(console.blueprint(sluice))
-    if sluice.settings.console.refusal:
-        tell(events.CONSOLE_REFUSED, why=sluice.settings.console.refusal)
+    for why in sluice.settings.left_out.values():
+        tell(events.CONSOLE_REFUSED, why=why)
     # The host indexes nothing of a capability that is off, so nothing polls and nothing is asked.
     for part in sluice.parts.built:
         app.register_functions(of_capability.blueprint(part.chosen.triggers, part.verbs))

@@ -1,6 +1,6 @@
 """Registers the functions of a capability: one branch for each kind of trigger. Their names are in its `triggers`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import iscoroutinefunction
 from typing import Any, List
 
@@ -93,17 +93,18 @@ def _of_http(functions: func.Blueprint, trigger: Trigger, verb: Callable[[HttpCa
 
     async def of_http_async(req: func.HttpRequest) -> func.HttpResponse:
         with discreet():
-            return _answered(await verb(_call(req)))
+            return make_reply(await verb(read_call(req)))
 
     def of_http(req: func.HttpRequest) -> func.HttpResponse:
         with discreet():
-            return _answered(verb(_call(req)))
+            return make_reply(verb(read_call(req)))
 
     function = of_http_async if iscoroutinefunction(verb) else of_http
     functions.function_name(trigger.name)(register(function))
 
 
-def _call(req: func.HttpRequest) -> HttpCall:
+def read_call(req: func.HttpRequest) -> HttpCall:
+    """Return a request as verbs take it."""
     return HttpCall(
         method=req.method,
         url=req.url,
@@ -114,8 +115,12 @@ def _call(req: func.HttpRequest) -> HttpCall:
     )
 
 
-def _answered(answer: HttpAnswer) -> func.HttpResponse:
-    return func.HttpResponse(answer.body, status_code=answer.status, headers=answer.headers)
+def make_reply(answer: HttpAnswer) -> func.HttpResponse:
+    """Return an answer as the host wants it."""
+    reply = func.HttpResponse(answer.body, status_code=answer.status)
+    for name, value in answer.headers.items() if isinstance(answer.headers, Mapping) else answer.headers:
+        reply.headers.add(name, value)
+    return reply
 
 
 _BRANCHES = {

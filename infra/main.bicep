@@ -132,14 +132,15 @@ var whoDeploys = empty(principalId) ? [] : [{ id: principalId, type: principalTy
 // Made by `make docs`: the entities, roles and alerts of each capability. One that neither file has fails the deployment.
 var known = union(loadJsonContent('capabilities.json'), loadJsonContent('../own/infra/capabilities.json'))
 var said = map(filter(split(capabilities, ','), one => !empty(trim(one))), one => trim(one))
-var line = union(said, hasRegistration ? ['registration'] : [])
+var line = union(said, hasRegistration ? ['registration'] : [], empty(consoleClientId) ? [] : ['console'])
+var rights = flatten(map(parts, part => (part.senders)))
 var parts = map(line, one => (known[one]))
 var isSelling = contains(line, 'registration')
 // How many bus queues of a kind there are, by the setting that says it.
 var counts = { none: 1, SLUICE_SEAT_LANES: seatLanes }
-// An instance of before 0.3.0 knows the switch alone.
+// An instance of before 0.3.0 knows the switches alone.
 var lineSettings = union(
-  { SLUICE_CAPABILITIES: join(line, ','), SLUICE_REGISTRATION: isSelling ? 'on' : 'off' },
+  { SLUICE_CAPABILITIES: join(line, ','), SLUICE_REGISTRATION: isSelling ? 'on' : 'off', SLUICE_CONSOLE: contains(line, 'console') ? 'on' : 'off' },
   isSelling ? { SLUICE_SEAT_LANES: string(seatLanes) } : {}
 )
 var senders = {
@@ -265,11 +266,11 @@ module roomRoles 'modules/roles-of-publishers.bicep' = [
   }
 ]
 
-module senderRoles 'modules/roles-of-senders.bicep' = if (!empty(parts)) {
+module senderRoles 'modules/roles-of-senders.bicep' = if (!empty(rights)) {
   name: 'roles-of-senders'
   scope: group
   params: {
-    rights: flatten(map(parts, part => (part.senders)))
+    rights: rights
     senders: senders
     appStorageName: appStorage.outputs.name
     busName: bus.outputs.name
@@ -312,7 +313,6 @@ module app 'modules/function-app.bicep' = {
     workQueues: workQueues
     rooms: roomNames
     lineSettings: lineSettings
-    hasConsole: !empty(consoleClientId)
     tickSchedule: tickSchedule
     dequeue: dequeue
     pollInterval: pollInterval

@@ -22,7 +22,7 @@ from shared.values import SettingReader, problems_of
 #: The line.
 CAPABILITIES: Final = "SLUICE_CAPABILITIES"
 #: The switches of releases before 0.3.0, which are read for this one.
-SWITCHES: Final[Mapping[str, str]] = {"SLUICE_REGISTRATION": "registration"}
+SWITCHES: Final[Mapping[str, str]] = {"SLUICE_CONSOLE": "console", "SLUICE_REGISTRATION": "registration"}
 #: The package of the capabilities that come with Sluice. In the wheel it has another name, as this module has.
 _SHIPPED: Final = f"{__name__.removesuffix('shared.capability')}capabilities"
 _CONSTANT: Final = "CAPABILITY"
@@ -120,7 +120,8 @@ class HttpAnswer:
 
     status: int
     body: bytes
-    headers: Mapping[str, str]
+    #: As pairs where a name may come twice.
+    headers: Mapping[str, str] | Sequence[tuple[str, str]]
 
 
 class TickStep(NamedTuple):
@@ -197,6 +198,8 @@ class Capability:
     metrics: tuple[Metric, ...] = ()
     #: `module:function`, which gets a `BuildSite` and returns the object with the verbs.
     build: str = ""
+    #: True: a fault in it leaves it out, and the app runs without it. Pages alone may: messages of a process would wait.
+    may_fail: bool = False
     commands: tuple[CommandGroup, ...] = ()
     #: `module:NAME` of its pages. The console alone imports it.
     pages: str = ""
@@ -217,6 +220,8 @@ class Chosen:
     said: str
     package: str
     choice: Any = field(default=None, repr=False)
+    #: Why it is left out, if it is.
+    fault: str = ""
 
     @property
     def name(self) -> str:
@@ -260,8 +265,21 @@ def line_of(environ: Mapping[str, str]) -> list[str]:
     """Return the words of the line, and the capability that the switch of releases before 0.3.0 turns on."""
     said = [one.strip() for one in environ.get(CAPABILITIES, "").split(",") if one.strip()]
     # Never silence: an app that is deployed by code alone has the switch, and messages on its queues.
-    switched = [name for setting, name in SWITCHES.items() if environ.get(setting, "").strip() == "on"]
+    switched = [name for setting, name in SWITCHES.items() if _word(setting, environ) == "on"]
     return list(dict.fromkeys([*said, *switched]))
+
+
+def wrong_switches(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return a sentence for each switch of before that has another word than `off` and `on`, by its capability."""
+    return {
+        name: f"{switch} is {environ[switch]!r}, expected off or on"
+        for switch, name in SWITCHES.items()
+        if _word(switch, environ) not in {"off", "on"}
+    }
+
+
+def _word(switch: str, environ: Mapping[str, str]) -> str:
+    return environ.get(switch, "").strip().lower() or "off"
 
 
 def builtin_names() -> list[str]:
@@ -311,11 +329,15 @@ def _find_each(line: Sequence[str], report: Callable[[str], None]) -> Iterator[C
 
 
 def _read(one: Chosen, environ: Mapping[str, str], report: Callable[[str], None]) -> Chosen:
-    settings = one.capability.settings
+    settings, faults = one.capability.settings, list[str]()
     for setting in settings:
-        for problem in problems_of(setting, environ):
-            report(problem)
-    return Chosen(one.capability, one.said, one.package, one.capability.read(SettingReader(settings, environ, report)))
+        faults += problems_of(setting, environ)
+    choice = one.capability.read(SettingReader(settings, environ, faults.append))
+    if one.capability.may_fail:
+        return Chosen(one.capability, one.said, one.package, choice, "; ".join(faults))
+    for fault in faults:
+        report(fault)
+    return Chosen(one.capability, one.said, one.package, choice)
 
 
 def _faults(found: Sequence[Chosen], base: Sequence[Setting]) -> Iterator[str]:

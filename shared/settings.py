@@ -12,13 +12,12 @@ from itertools import chain
 from typing import Self
 
 from shared.azure import BUS_SETTING, STORAGE_SETTING, Setting
-from shared.capability import CAPABILITIES, SWITCHES, Chosen, choose, line_of
+from shared.capability import CAPABILITIES, SWITCHES, Chosen, choose, find, line_of, wrong_switches
 from shared.dequeue import Notify, When
 from shared.errors import SettingsError
 from shared.grammar import read_rooms
 from shared.names import misspelt, unread
 from shared.parked import DEFAULT_POLICY, PoisonPolicy
-from shared.parts import ConsoleChoice, choose_console
 from shared.scaling import PUBLIC, InstanceRequest, WarmChoice
 from shared.telemetry import TelemetryChoice
 from shared.topology import MOST_WORK_QUEUES, Entities, rooms as entities_of_rooms, topology
@@ -26,13 +25,6 @@ from shared.values import SettingReader, problems_of
 
 #: The workload that comes with Sluice.
 BILLING = "shared.workloads.billing:Billing"
-
-
-class Switch(StrEnum):
-    """The presence of a capability."""
-
-    OFF = "off"
-    ON = "on"
 
 
 class Dequeue(StrEnum):
@@ -109,7 +101,6 @@ SETTINGS = (
         "PAUSE_PERCENT", "a job pauses if more of its chunks are parked, 0 to 100", 100 * DEFAULT_POLICY.pause_share
     ),
     _poison("PAUSE_CHUNKS", "... and if more than so many are parked, 0 to 1000000", DEFAULT_POLICY.pause_chunks),
-    _optional("SLUICE_CONSOLE", "the pages of the console as a function, behind Azure's login: `off` or `on`", "off"),
     _optional(CAPABILITIES, "the capabilities that are on, by name or as `module:NAME`, separated by commas", ""),
     *(
         _optional(switch, f"the capability {name}, as before 0.3.0: `off` or `on`", "off")
@@ -145,9 +136,10 @@ class Settings:
     budget_per_day: Decimal | None
     warm: WarmChoice
     telemetry: TelemetryChoice
-    console: ConsoleChoice
     #: Those that the line names, each with its choice.
     capabilities: tuple[Chosen, ...]
+    #: Why, by name, of those that the app runs without although they are wanted.
+    left_out: Mapping[str, str]
     #: The text of SLUICE_WORKLOADS. The app that runs them loads them.
     workloads: str
     #: Names that begin like a setting and that nothing reads, each with its remedy.
@@ -189,9 +181,14 @@ class Settings:
         problems += warm.problems(work_queues)
         budget = read.amount_or_none("SLUICE_BUDGET_PER_DAY")
         telemetry = read.one_of("SLUICE_TELEMETRY", TelemetryChoice)
-        for switch in SWITCHES:
-            read.one_of(switch, Switch)
-        capabilities = choose(line_of(environ), SETTINGS, environ, problems.append)
+        chosen = choose(line_of(environ), SETTINGS, environ, problems.append)
+        left_out = {one.name: one.fault for one in chosen if one.fault}
+        capabilities = tuple(one for one in chosen if not one.fault)
+        for name, fault in wrong_switches(environ).items():
+            if find(name).capability.may_fail:
+                left_out[name] = fault
+            else:
+                problems.append(fault)
         known = NAMES | {setting.name for one in capabilities for setting in one.capability.settings}
         problems += misspelt(environ, known)
         if not problems:
@@ -214,8 +211,8 @@ class Settings:
             budget_per_day=budget,
             warm=warm,
             telemetry=telemetry,
-            console=choose_console(environ),
             capabilities=capabilities,
+            left_out=left_out,
             workloads=environ.get("SLUICE_WORKLOADS", "").strip() or BILLING,
             unread=unread(environ, known),
         )

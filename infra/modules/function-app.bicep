@@ -67,9 +67,6 @@ param rooms array
 @description('The settings that say which capabilities are on, and how many bus queues of a kind they have.')
 param lineSettings object
 
-@description('Whether the console is a function of the app.')
-param hasConsole bool
-
 @description('When the app\'s one timer runs.')
 param tickSchedule string
 
@@ -179,7 +176,6 @@ var own = {
   SLUICE_ROOMS: join(rooms, ',')
   SLUICE_TICK_SCHEDULE: tickSchedule
   SLUICE_DEQUEUE: dequeue
-  SLUICE_CONSOLE: hasConsole ? 'on' : 'off'
   SluiceStorage__queueServiceUri: appStorage.properties.primaryEndpoints.queue
   SluiceStorage__blobServiceUri: appStorage.properties.primaryEndpoints.blob
   SluiceStorage__tableServiceUri: appStorage.properties.primaryEndpoints.table

@@ -17,6 +17,7 @@ from shared.app.stores import Stores
 from shared.azure import Cause, Connections, because
 from shared.capability import Chosen, TickStep
 from shared.clock import Clock, Closing, all_tried
+from shared.errors import SettingsError
 from shared.gate import TAKES_FOR, GateTick
 from shared.memory import Memory
 from shared.messages import Delivery
@@ -81,9 +82,14 @@ class Parts(Closing):
 
     def __init__(self, stores: Stores, settings: Settings) -> None:
         #: In the order of the line.
-        self.built = [
-            BuiltPart(one, one.build(BuildSite(stores, settings, one.choice))) for one in settings.capabilities
-        ]
+        self.built: list[BuiltPart] = []
+        for one in settings.capabilities:
+            try:
+                self.built.append(BuiltPart(one, one.build(BuildSite(stores, settings, one.choice))))
+            except SettingsError as error:
+                if not one.capability.may_fail:
+                    raise
+                tell(events.CONSOLE_REFUSED, why=str(error))
 
     def close(self) -> None:
         """Close each that has something to close."""

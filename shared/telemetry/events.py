@@ -563,7 +563,7 @@ CONSOLE_REFUSED: Final = LogEvent(
     level=ERROR,
     fields=("why",),
     meaning="the console was wanted, and the app runs without it: its pages have no address",
-    remedy="switch on Azure's login as docs/deploy.md says, or set SLUICE_CONSOLE to off",
+    remedy="switch on Azure's login as docs/deploy.md says, or take `console` out of SLUICE_CAPABILITIES",
 )
 # --- the start ---
 

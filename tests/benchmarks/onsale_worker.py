@@ -187,7 +187,7 @@ class Instance:
 
     def _manage(self, bodies: Sequence[bytes]) -> None:
         for body in bodies:
-            self._part.take(Delivery(queue=str(CONFERENCES_QUEUE), message_id="m", body=body, count=1))
+            self._part.take_from_bus(Delivery(queue=str(CONFERENCES_QUEUE), message_id="m", body=body, count=1))
 
     def _park(self, bodies: Sequence[bytes]) -> None:
         self._record.write("dead", letters=len(bodies))
@@ -204,13 +204,12 @@ def main() -> None:
     record, settings = Record(Path(role.record)), Settings.parse(role.settings)
     with Connections.parse(role.settings) as connections:
         app = App(connections, settings, Workloads.load(settings.workloads, role.settings))
-        if app.registration is None:
-            raise SystemExit("SLUICE_REGISTRATION is off")
+        (part,) = app.parts.built
         while role.ticks:
             with record.invocation("tick"):
                 app.tick()
             time.sleep(_TICK_EVERY)
-        threads = [threading.Thread(target=one) for one in Instance(role, app, app.registration, record).loops()]
+        threads = [threading.Thread(target=one) for one in Instance(role, app, part.verbs, record).loops()]
         for thread in threads:
             thread.start()
         record.write("ready")

@@ -69,8 +69,8 @@ class Sluice(Contender):
     @property
     def part(self) -> RegistrationPart:
         """Registration in this process."""
-        assert self.app.registration is not None, "the settings turn it on"
-        return self.app.registration
+        (part,) = self.app.parts.built
+        return part.verbs
 
     @staticmethod
     def entities() -> Namespace:

@@ -96,6 +96,17 @@ def test_a_capability_brings_its_commands(mine):
     assert "No such command" in run(mine, "", "-m", "sluice", "parcels", "show").stderr
 
 
+def test_the_line_of_the_settings_in_this_folder_counts_as_that_of_the_environment(mine):
+    """An installed command looks for a project's own code beside its settings."""
+    values = {**sample_values(), "SLUICE_CAPABILITIES": "mine_of_test:MINE"}
+    (mine.parent / "local.settings.json").write_text(json.dumps({"Values": values}))
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
+    environ |= {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
+    command = [sys.executable, "-m", "sluice", "parcels", "count"]
+    done = subprocess.run(command, cwd=mine.parent, env=environ, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
+
+
 @pytest.mark.parametrize(
     ("line", "edit", "said"),
     [
@@ -152,6 +163,19 @@ def test_a_wrong_line_is_refused_at_the_start_in_a_sentence(mine, line, edit, sa
     assert said in done.stderr
 
 
+def test_pages_that_fail_are_left_out_and_the_app_runs(mine):
+    """Orders and jobs must not wait for a page."""
+    text = (mine / "flows.py").read_text()
+    (mine / "flows.py").write_text(text.replace("site.choice", "site.nothing"))
+    text = (mine / "__init__.py").read_text()
+    (mine / "__init__.py").write_text(text.replace('name="mine",', 'name="mine",\n    may_fail=True,'))
+    done = run(mine, "registration,mine_of_test:MINE", "-c", _INDEX)
+    assert {"health", "take_orders"} <= set(json.loads(done.stdout)), done.stderr
+    assert "take_parcels" not in done.stdout
+    assert "sluice.console.refused" in done.stderr
+    assert "mine_of_test:MINE cannot be built: AttributeError" in done.stderr
+
+
 def test_its_settings_are_read_and_refused_as_those_of_the_base_are(mine):
     """Also a misspelt one."""
     line = "mine_of_test:MINE"
@@ -166,7 +190,7 @@ def test_the_switch_of_before_and_the_line_turn_on_one_registration():
     """Infra sets both for one release."""
     both = Settings.parse(sample_values() | {"SLUICE_CAPABILITIES": "registration", "SLUICE_REGISTRATION": "on"})
     assert [one.name for one in both.capabilities] == ["registration"]
-    with pytest.raises(SettingsError, match="SLUICE_REGISTRATION is 'yes', expected one of off, on"):
+    with pytest.raises(SettingsError, match="SLUICE_REGISTRATION is 'yes', expected off or on"):
         Settings.parse(sample_values() | {"SLUICE_REGISTRATION": "yes"})
 
 

@@ -91,7 +91,7 @@ def test_orders_are_listed_a_page_at_a_time_and_found(visitor, count, monkeypatc
     assert "None of the 3 orders" in words(visitor.get("/orders?unsettled=yes"))
     assert visitor.get("/orders?state=eaten").status_code == 400
     assert visitor.get("/orders?id=order-1").headers["Location"].endswith("/order/order-1")
-    monkeypatch.setattr("console.pages.orders._MOST", 2)
+    monkeypatch.setattr("capabilities.registration.pages._MOST", 2)
     seen, address = [], "/orders"
     while address:
         text = visitor.get(address).text

@@ -294,7 +294,7 @@ SEEDS = {
             "Azure's login is there",
         ),
         "an app that does not know of it": (
-            replacing(APP, "hasConsole ? 'on' : 'off'", "'off'"),
+            replacing("infra/main.bicep", "contains(line, 'console') ? 'on' : 'off'", "'off'"),
             "with a console True, the app has 'off'",
         ),
         "a role that no page knows": (

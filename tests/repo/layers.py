@@ -16,7 +16,7 @@ ORDER = (
     ),
     ("telemetry",),
     ("azure",),
-    ("messages", "pending", "parts", "values"),
+    ("messages", "pending", "values"),
     ("capability",),
     ("outbox", "signals"),
     ("processes",),

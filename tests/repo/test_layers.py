@@ -37,7 +37,7 @@ ALLOWED = {
     # The command is its script's alone.
     "sluice": {"sluice", "shared", "tools.cli"},
     "shared": {"shared"},
-    "functions": {"functions", "shared", "console"},
+    "functions": {"functions", "shared"},
     # The command alone imports `commands` of one, and the console its `pages`.
     "capabilities": {"capabilities", "shared", "console", "tools.cli"},
     "tools.planning": {"tools.planning", "shared"},

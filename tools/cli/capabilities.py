@@ -1,6 +1,5 @@
 """The capabilities as the command knows them: those that come with Sluice, on or off, and those that the line names."""
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from typer.main import get_group
 from shared.capability import Chosen, CommandGroup, builtin_names, find, line_of
 from shared.errors import SettingsError
 from tools.cli.options import WRONG_CALL
+from tools.cli.settings_file import settings_here
 
 
 def known(environ: Mapping[str, str]) -> list[Chosen]:
@@ -46,9 +46,9 @@ class Groups(TyperGroup):
         return made
 
     def _found(self) -> dict[str, tuple[Chosen, CommandGroup]]:
-        # The line of the environment alone: an option that names a file comes behind the group.
+        # An option that names a file comes behind the group.
         try:
-            capabilities = known(os.environ)
+            capabilities = known(settings_here())
         except SettingsError as error:
             typer.echo(f"sluice: {error}", err=True)
             raise typer.Exit(WRONG_CALL) from error

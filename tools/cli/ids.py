@@ -1,7 +1,6 @@
 """`sluice ids`: draws numbers, explains one, and shows a sequence."""
 
 import json
-import os
 from datetime import UTC, datetime
 from typing import Annotated, NamedTuple
 
@@ -14,6 +13,7 @@ from shared.operating import find_job_of_number
 from tools.cli.capabilities import known
 from tools.cli.options import PROBLEM_FOUND, JsonOption, SettingsOption, connected
 from tools.cli.screen import Screen, clean
+from tools.cli.settings_file import settings_here
 
 #: A person sees the last reservations on one screen; --json has all that the blob keeps.
 LAST_SHOWN = 10
@@ -77,7 +77,7 @@ class _Owner(NamedTuple):
 
 def _find_owner(stores: Stores, sequence: str, told: Explanation) -> _Owner:
     between = told.time_of_draw(stores.clock.now())
-    for capability in known(os.environ):
+    for capability in known(settings_here()):
         for one in capability.capability.sequences:
             if one.name == sequence:
                 owner = capability.load(one.find)(stores, told.number)

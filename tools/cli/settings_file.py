@@ -37,6 +37,7 @@ def load(named: Path | None, environ: Mapping[str, str] = os.environ) -> dict[st
     overridden = {_connection_of(name) for name in environ} & _CONNECTIONS
     kept = {n: value for n, value in (_values(file) if file else {}).items() if _connection_of(n) not in overridden}
     settings = {**kept, **environ}
+    add_app_to_path(named)
     check_names(settings, [find(said) for said in dict.fromkeys([*builtin_names(), *line_of(settings)])])
     return settings
 
@@ -95,6 +96,13 @@ def add_app_to_path(named: Path | None) -> None:
     folders = [*near, Path.cwd(), Path(__file__).resolve().parents[2]]
     app = [folder for folder in folders if (folder / _APP).exists()][:1]
     sys.path[:0] = [str(folder) for folder in dict.fromkeys([*app, Path.cwd()])]
+
+
+def settings_here() -> dict[str, str]:
+    """Return the settings of a command in this folder that names no file, and have its own capabilities found."""
+    add_app_to_path(None)
+    file = _find_file()
+    return {**(_values(file) if file else {}), **os.environ}
 
 
 def is_running(file: Path) -> bool:

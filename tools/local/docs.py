@@ -236,6 +236,7 @@ FILES: dict[Path, Callable[[], str]] = {
     entities.FILE: entities.text,
     alerts.FILE: alerts.text,
     capabilities.FILE: capabilities.text,
+    capabilities.OWN_FILE: capabilities.own_text,
     queries.FILE: queries.text,
 }
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any, Final
 
-from shared.capability import Chosen, builtin_names, choose, find
+from shared.capability import Chosen, builtin_names, choose, find, line_of
 from shared.errors import SettingsError
 from shared.settings import SETTINGS
 from shared.topology import join_entities
@@ -12,6 +12,9 @@ from tools.local.infra.listened import document as listened_document, of_capabil
 from tools.local.paths import ROOT
 
 FILE = ROOT / "infra" / "capabilities.json"
+#: The same of a project's own capabilities, which its settings name.
+OWN_FILE = ROOT / "own" / "infra" / "capabilities.json"
+OWN_SETTINGS = ROOT / "own" / "settings.json"
 #: The count of a capability whose entities are always the same.
 UNCOUNTED: Final = "none"
 
@@ -28,6 +31,12 @@ def chosen(said: str, settings: dict[str, str] | None = None) -> Chosen:
 def text() -> str:
     """Return the file's content."""
     return json.dumps({said: document(said) for said in builtin_names()}, indent=2) + "\n"
+
+
+def own_text() -> str:
+    """Return the file of the capabilities that are the project's own: those of its line that have a colon."""
+    settings = json.loads(OWN_SETTINGS.read_text()) if OWN_SETTINGS.exists() else {}
+    return json.dumps({said: document(said) for said in line_of(settings) if ":" in said}, indent=2) + "\n"
 
 
 def document(said: str) -> dict[str, Any]:

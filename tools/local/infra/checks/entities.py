@@ -25,17 +25,18 @@ def check(project: Project) -> Iterator[Finding]:
     if entities.text(most, project.settings) != project.text("infra", "entities.json"):
         yield Finding("infra/entities.json", "is not what the topology and the settings make: run `make docs`")
     for count in WORK_QUEUES:
-        yield from _compare(project.topology(count), project.deployed(workQueues=count))
-    yield from _compare(project.topology(1, [rooms(ROOMS)]), project.deployed(rooms=with_rooms()))
+        yield from compare(project.topology(count), project.deployed(workQueues=count))
+    yield from compare(project.topology(1, [rooms(ROOMS)]), project.deployed(rooms=with_rooms()))
     if capabilities.text() != project.text("infra", "capabilities.json"):
         yield Finding("infra/capabilities.json", "is not what the capabilities make: run `make docs`")
     for said in builtin_names():
         for parameters, settings in COUNTS:
             on = project.deployed(capabilities=said, **parameters)
-            yield from _compare(project.topology(1, capabilities.chosen(said, settings).entities), on)
+            yield from compare(project.topology(1, capabilities.chosen(said, settings).entities), on)
 
 
-def _compare(wanted: Topology, found: Deployment) -> Iterator[Finding]:
+def compare(wanted: Topology, found: Deployment) -> Iterator[Finding]:
+    """Yield each difference between a topology and what is deployed."""
     for kind, path, names in (
         ("queue", "queueServices/queues", wanted.queues),
         ("container", "blobServices/containers", wanted.containers),

@@ -134,7 +134,7 @@ def _compare(assignments: list[Resource], wanted_by: Mapping[str, set[tuple[str,
         if _who(one) not in wanted_by:
             yield Finding(one.where, f"{_who(one)!r} has a role, and the table gives it none")
     for who, wanted in wanted_by.items():
-        found = {(_role(one), _scope(one)) for one in assignments if _who(one) == who}
+        found = {(_role(one), scope_of(one)) for one in assignments if _who(one) == who}
         missing, extra = both_ways(map(_words, wanted), map(_words, found))
         for words in missing:
             yield Finding("infra", f"{who} has not: {words}")
@@ -149,7 +149,7 @@ def _choices(project: Project) -> Iterator[Finding]:
     for rights, scopes in (("entities", entities), ("namespace", {_BUS}), ("none", set[str]())):
         for given, role in (("", COUNTS), (own, own)):
             deployment = project.deployed(scalerRights=rights, scalerRole=given)
-            pairs = {(_role(one), _scope(one)) for one in deployment.of_type(_ASSIGNMENTS) if _who(one) == APP}
+            pairs = {(_role(one), scope_of(one)) for one in deployment.of_type(_ASSIGNMENTS) if _who(one) == APP}
             if pairs - OF_APP != {(role, scope) for scope in scopes}:
                 found = ", ".join(sorted(map(_words, pairs - OF_APP))) or "nothing"
                 yield Finding("infra", f"with scalerRights {rights} and scalerRole {given!r} the app has: {found}")
@@ -176,7 +176,7 @@ def _capabilities(project: Project) -> Iterator[Finding]:
 def _warming(project: Project) -> Iterator[Finding]:
     """Yield rights to change the app that are missing where they are wanted, or too wide."""
     deployment = project.deployed(hasWarming=True)
-    pairs = {(_role(one), _scope(one)) for one in deployment.of_type(_ASSIGNMENTS) if _who(one) == WARM}
+    pairs = {(_role(one), scope_of(one)) for one in deployment.of_type(_ASSIGNMENTS) if _who(one) == WARM}
     if pairs != OF_WARM:
         found = ", ".join(sorted(map(_words, pairs))) or "nothing"
         yield Finding("infra", f"with hasWarming {WARM} has: {found}")
@@ -208,7 +208,8 @@ def _role(one: Resource) -> str:
     return next((name for name, known in ROLES.items() if known == guid), guid)
 
 
-def _scope(one: Resource) -> str:
+def scope_of(one: Resource) -> str:
+    """Return the scope of a role assignment in the words of a table."""
     kind, _, name = one.scope.partition(":")
     if kind.endswith("/queueServices/queues"):
         return f"queue {name.rsplit('/', 1)[-1]}"
