@@ -131,18 +131,21 @@ var tags = { 'azd-env-name': environmentName }
 var whoDeploys = empty(principalId) ? [] : [{ id: principalId, type: principalType }]
 // Made by `make docs`: the entities, roles and alerts of each capability. One that neither file has fails the deployment.
 var known = union(loadJsonContent('capabilities.json'), loadJsonContent('../own/infra/capabilities.json'))
-var said = map(filter(split(capabilities, ','), one => !empty(trim(one))), one => trim(one))
+var said = empty(capabilities) ? [] : split(capabilities, ',')
 var line = union(said, hasRegistration ? ['registration'] : [], empty(consoleClientId) ? [] : ['console'])
-var rights = flatten(map(parts, part => (part.senders)))
-var parts = map(line, one => (known[one]))
+var rightsByPart = [for part in parts: part.senders]
+var rights = flatten(rightsByPart)
+var parts = [for one in line: known[one]]
 var isSelling = contains(line, 'registration')
 // How many bus queues of a kind there are, by the setting that says it.
 var counts = { none: 1, SLUICE_SEAT_LANES: seatLanes }
 // An instance of before 0.3.0 knows the switches alone.
-var lineSettings = union(
-  { SLUICE_CAPABILITIES: join(line, ','), SLUICE_REGISTRATION: isSelling ? 'on' : 'off', SLUICE_CONSOLE: contains(line, 'console') ? 'on' : 'off' },
-  isSelling ? { SLUICE_SEAT_LANES: string(seatLanes) } : {}
-)
+var switches = {
+  SLUICE_CAPABILITIES: join(line, ',')
+  SLUICE_REGISTRATION: isSelling ? 'on' : 'off'
+  SLUICE_CONSOLE: contains(line, 'console') ? 'on' : 'off'
+}
+var lineSettings = union(switches, isSelling ? { SLUICE_SEAT_LANES: string(seatLanes) } : {})
 var senders = {
   orderSenders: union(whoDeploys, orderSenders)
   paymentSenders: union(whoDeploys, paymentSenders)
@@ -266,16 +269,19 @@ module roomRoles 'modules/roles-of-publishers.bicep' = [
   }
 ]
 
-module senderRoles 'modules/roles-of-senders.bicep' = if (!empty(rights)) {
-  name: 'roles-of-senders'
-  scope: group
-  params: {
-    rights: rights
-    senders: senders
-    appStorageName: appStorage.outputs.name
-    busName: bus.outputs.name
+module senderRoles 'modules/roles-of-senders.bicep' = [
+  for right in rights: {
+    name: 'roles-of-${right.parameter}'
+    scope: group
+    params: {
+      service: right.service
+      queueName: right.queue
+      principals: senders[right.parameter]
+      appStorageName: appStorage.outputs.name
+      busName: bus.outputs.name
+    }
   }
-}
+]
 
 module operatorRoles 'modules/roles-of-operators.bicep' = {
   name: 'roles-of-operators'

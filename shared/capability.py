@@ -145,7 +145,7 @@ class CommandGroup(NamedTuple):
 
 
 class CountedQueues(NamedTuple):
-    """A setting that says how many bus queues of a kind there are, and its highest value."""
+    """A setting that says how many bus queues of a kind there are, the last of the capability, and its highest value."""
 
     setting: str
     most: int

@@ -19,8 +19,9 @@ param minutes int
 @description('What each capability that is on brings, as capabilities.json has it.')
 param parts array
 
+var partAlerts = [for part in parts: part.alerts]
 // Two capabilities may have the same one.
-var alerts = union(loadJsonContent('../alerts.json').alerts, flatten(map(parts, part => (part.alerts))))
+var alerts = union(loadJsonContent('../alerts.json').alerts, flatten(partAlerts))
 
 resource people 'Microsoft.Insights/actionGroups@2023-01-01' = if (!empty(email)) {
   name: 'ag-sluice'

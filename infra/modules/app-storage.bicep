@@ -38,12 +38,12 @@ var inbound = loadJsonContent('../entities.json').inbound
 var roomQueueNames = [for room in rooms: '${inbound.queue}-${room}']
 var roomPoisonQueueNames = [for room in rooms: '${inbound.queue}-${room}${inbound.poisonSuffix}']
 var roomContainerNames = [for room in rooms: '${inbound.container}-${room}']
-var partQueueNames = flatten(map(parts, part => (part.storage.queues)))
-var partContainerNames = flatten(map(parts, part => (part.storage.containers)))
-var partTableNames = flatten(map(parts, part => (part.storage.tables)))
-var queueNames = concat(entities.queues, workQueueNames, roomQueueNames, roomPoisonQueueNames, partQueueNames)
-var containerNames = concat(entities.containers, roomContainerNames, partContainerNames)
-var tableNames = concat(entities.tables, partTableNames)
+var partQueueNames = [for part in parts: part.storage.queues]
+var partContainerNames = [for part in parts: part.storage.containers]
+var partTableNames = [for part in parts: part.storage.tables]
+var queueNames = concat(entities.queues, workQueueNames, roomQueueNames, roomPoisonQueueNames, flatten(partQueueNames))
+var containerNames = concat(entities.containers, roomContainerNames, flatten(partContainerNames))
+var tableNames = concat(entities.tables, flatten(partTableNames))
 
 resource account 'Microsoft.Storage/storageAccounts@2025-01-01' = {
   name: name

@@ -32,9 +32,12 @@ var roles = loadJsonContent('../roles.json')
 var scaler = empty(scalerRole) ? roles['Azure Service Bus Data Owner'] : scalerRole
 // Made from the triggers of functions/ by `make docs`.
 var listened = loadJsonContent('../entities.json').listened
-var partQueues = flatten(map(parts, part => filter(part.listened.queues, one => (one.from <= (counts[part.counted])))))
-var queueList = concat(listened.queues, map(partQueues, one => (one.name)))
-var subscriptionList = concat(listened.subscriptions, flatten(map(parts, part => (part.listened.subscriptions))))
+var partQueues = [
+  for part in parts: concat(part.listened.queues, take(part.listened.countedQueues, counts[part.counted]))
+]
+var partSubscriptions = [for part in parts: part.listened.subscriptions]
+var queueList = concat(listened.queues, flatten(partQueues))
+var subscriptionList = concat(listened.subscriptions, flatten(partSubscriptions))
 
 resource hostStorage 'Microsoft.Storage/storageAccounts@2025-01-01' existing = {
   name: hostStorageName

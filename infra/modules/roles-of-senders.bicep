@@ -1,11 +1,15 @@
-// What the senders of capabilities may do: put messages into one queue each, and nothing else. Nobody of one kind can do what
+// What the senders of a capability may do: put messages into one queue, and nothing else. No sender of one kind can do what
 // the others do.
 
-@description('The queues that others may send to: parameter (of main.bicep), service (storage or bus) and queue.')
-param rights array
+@description('Where the queue is.')
+@allowed(['storage', 'bus'])
+param service string
 
-@description('Who may: for each of these parameters, objects with id and type.')
-param senders object
+@description('Name of the queue.')
+param queueName string
+
+@description('Who may: objects with id and type.')
+param principals array
 
 @description('Name of the app\'s storage account.')
 param appStorageName string
@@ -14,9 +18,8 @@ param appStorageName string
 param busName string
 
 var roles = loadJsonContent('../roles.json')
-var allowed = flatten(map(rights, right => map(senders[right.parameter], one => { service: right.service, queue: right.queue, id: one.id, type: one.type })))
-var onStorage = filter(allowed, one => (one.service == 'storage'))
-var onBus = filter(allowed, one => (one.service == 'bus'))
+var toStorage = service == 'storage' ? principals : []
+var toBus = service == 'bus' ? principals : []
 
 resource storage 'Microsoft.Storage/storageAccounts@2025-01-01' existing = {
   name: appStorageName
@@ -27,28 +30,24 @@ resource queueService 'Microsoft.Storage/storageAccounts/queueServices@2025-01-0
   name: 'default'
 }
 
-resource queues 'Microsoft.Storage/storageAccounts/queueServices/queues@2025-01-01' existing = [
-  for one in onStorage: {
-    parent: queueService
-    name: one.queue
-  }
-]
+resource queue 'Microsoft.Storage/storageAccounts/queueServices/queues@2025-01-01' existing = {
+  parent: queueService
+  name: queueName
+}
 
 resource bus 'Microsoft.ServiceBus/namespaces@2024-01-01' existing = {
   name: busName
 }
 
-resource busQueues 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' existing = [
-  for one in onBus: {
-    parent: bus
-    name: one.queue
-  }
-]
+resource busQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' existing = {
+  parent: bus
+  name: queueName
+}
 
-resource toStorage 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for (one, place) in onStorage: {
-    name: guid(queues[place].id, one.id, roles['Storage Queue Data Message Sender'])
-    scope: queues[place]
+resource onQueue 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for one in toStorage: {
+    name: guid(queue.id, one.id, roles['Storage Queue Data Message Sender'])
+    scope: queue
     properties: {
       principalId: one.id
       principalType: one.type
@@ -57,10 +56,10 @@ resource toStorage 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
   }
 ]
 
-resource toBus 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for (one, place) in onBus: {
-    name: guid(busQueues[place].id, one.id, roles['Azure Service Bus Data Sender'])
-    scope: busQueues[place]
+resource onBusQueue 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for one in toBus: {
+    name: guid(busQueue.id, one.id, roles['Azure Service Bus Data Sender'])
+    scope: busQueue
     properties: {
       principalId: one.id
       principalType: one.type

@@ -22,14 +22,17 @@ param workspaceId string
 
 // Made from shared/topology.py by `make docs`: each value is what Service Bus takes.
 var entities = loadJsonContent('../entities.json').bus
-var partQueues = flatten(map(parts, part => filter(part.bus.queues, one => (one.from <= (counts[part.counted])))))
-var queueList = concat(entities.queues, partQueues)
-var topicList = concat(entities.topics, flatten(map(parts, part => (part.bus.topics))))
-var subscriptionList = concat(entities.subscriptions, flatten(map(parts, part => (part.bus.subscriptions))))
-var ruleList = concat(entities.rules, flatten(map(parts, part => (part.bus.rules))))
+var partQueues = [for part in parts: concat(part.bus.queues, take(part.bus.countedQueues, counts[part.counted]))]
+var partTopics = [for part in parts: part.bus.topics]
+var partSubscriptions = [for part in parts: part.bus.subscriptions]
+var partRules = [for part in parts: part.bus.rules]
+var queueList = concat(entities.queues, flatten(partQueues))
+var topicList = concat(entities.topics, flatten(partTopics))
+var subscriptionList = concat(entities.subscriptions, flatten(partSubscriptions))
+var ruleList = concat(entities.rules, flatten(partRules))
 // Parents are found by their names: how many stand before one is known at a deployment only.
-var topicNames = map(topicList, one => (one.name))
-var subscriptionNames = map(subscriptionList, one => '${one.topic}/${one.name}')
+var topicNames = [for one in topicList: one.name]
+var subscriptionNames = [for one in subscriptionList: '${one.topic}/${one.name}']
 
 resource namespace 'Microsoft.ServiceBus/namespaces@2024-01-01' = {
   name: name

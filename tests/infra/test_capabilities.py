@@ -57,7 +57,7 @@ def project(tmp_path_factory):
 @pytest.mark.parametrize("line", LINES, ids=",".join)
 def test_each_set_of_capabilities_is_deployed_as_the_topology_says(project, line):
     """Bicep learns the places of entities at a deployment only: it finds parents by their names."""
-    deployment = project.deployed(capabilities=", ".join(line))
+    deployment = project.deployed(capabilities=",".join(line))
     parts = [part for said in line for part in chosen(said).entities]
     assert [str(one) for one in entities.compare(topology(1, parts), deployment)] == []
     counted = {scope for said in line for _, scope in roles.of_capability_of_app(chosen(said))}

@@ -246,7 +246,7 @@ SEEDS = {
         "dead letters that stay where nobody reads them": (
             in_json(
                 "infra/capabilities.json",
-                lambda file: file["registration"]["bus"]["queues"][5]["properties"].pop(
+                lambda file: file["registration"]["bus"]["countedQueues"][0]["properties"].pop(
                     "forwardDeadLetteredMessagesTo"
                 ),
             ),
@@ -430,7 +430,7 @@ SEEDS = {
             "one-of-orderSenders has, and should not: Azure Service Bus Data Sender on the bus queue payments",
         ),
         "a bank that sends to all of the bus": (
-            replacing(OF_SENDERS, "scope: busQueues[place]", "scope: bus"),
+            replacing(OF_SENDERS, "scope: busQueue", "scope: bus"),
             "one-of-paymentSenders has, and should not: Azure Service Bus Data Sender on the namespace",
         ),
         "a shop without its queue": (
@@ -480,7 +480,7 @@ SEEDS = {
             "the app has not: Azure Service Bus Data Owner on the bus queue results",
         ),
         "a lane of registration without its count": (
-            in_json("infra/capabilities.json", lambda file: file["registration"]["listened"]["queues"].pop(5)),
+            in_json("infra/capabilities.json", lambda file: file["registration"]["listened"]["countedQueues"].pop(0)),
             "with capability registration the app has not: Azure Service Bus Data Owner on the bus queue seat-commands-0",
         ),
         "counts that nobody may read by default": (
@@ -698,7 +698,7 @@ SEEDS = {
         "rules of registration that cost although it is off": (
             replacing(
                 "infra/modules/alerts.bicep",
-                "flatten(map(parts, part => (part.alerts)))",
+                "flatten(partAlerts)",
                 "loadJsonContent('../capabilities.json').registration.alerts",
             ),
             "a rule listens to sluice.codes.tried, which no event of this installation is called",

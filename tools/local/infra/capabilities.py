@@ -40,26 +40,26 @@ def own_text() -> str:
 
 
 def document(said: str) -> dict[str, Any]:
-    """Return all that a capability brings. A bus queue that a setting counts says from which count on it is there."""
+    """Return all that a capability brings. Bicep takes as many of the counted queues as the setting says."""
     counted = find(said).capability.counted
-    of_count = {
-        number: _bus_queues(said, {counted.setting: str(number)} if counted else {})
-        for number in range(1, counted.most + 1 if counted else 2)
-    }
     whole = chosen(said, {counted.setting: str(counted.most)} if counted else {})
     own = join_entities(whole.entities)
     bus = entities.bus_lists(own)
-    first = {one["name"]: min(n for n, names in of_count.items() if one["name"] in names) for one in bus["queues"]}
     listened = listened_document(of_capability(whole))
+    many = {queue.name for queue in own.bus.queues[-counted.most :]} if counted else set[str]()
     return {
         "counted": counted.setting if counted else UNCOUNTED,
         "storage": {"queues": list(own.queues), "containers": list(own.containers), "tables": list(own.tables)},
-        "bus": bus | {"queues": [{**one, "from": first[one["name"]]} for one in bus["queues"]]},
-        "listened": listened | {"queues": [{"name": name, "from": first[name]} for name in listened["queues"]]},
+        "bus": bus
+        | {
+            "queues": [one for one in bus["queues"] if one["name"] not in many],
+            "countedQueues": [one for one in bus["queues"] if one["name"] in many],
+        },
+        "listened": listened
+        | {
+            "queues": [name for name in listened["queues"] if name not in many],
+            "countedQueues": [name for name in listened["queues"] if name in many],
+        },
         "senders": [one._asdict() for one in whole.capability.senders],
         "alerts": [alerts.alert_of(event, event.alert) for event in whole.capability.events if event.alert],
     }
-
-
-def _bus_queues(said: str, settings: dict[str, str]) -> set[str]:
-    return {queue.name for one in chosen(said, settings).entities for queue in one.bus.queues}

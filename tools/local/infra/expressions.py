@@ -149,15 +149,6 @@ def _load(node: Node, names: Names, file: str) -> Any:
         raise BicepError(f"{names.template.at(node)}: {file} cannot be read: {error}") from error
 
 
-def _lambda(node: Node, names: Names) -> Callable[..., Any]:
-    if node.parent is None or node.parent.type != "arguments":
-        # The grammar takes what follows for something done to the lambda.
-        raise BicepError(f"{names.template.at(node)}: the body of a lambda needs parentheses")
-    first, body = list(named(node))
-    variables = [names.template.text(part) for part in (named(first) if first.type != "identifier" else [first])]
-    return lambda *values: evaluate(body, names.inside(dict(zip(variables, values, strict=True))))
-
-
 def _number(node: Node, names: Names) -> int:
     return int(names.template.text(node))
 
@@ -189,7 +180,6 @@ _KINDS: Final[Mapping[str, Callable[[Node, Names], Any]]] = {
     "unary_expression": _unary,
     "parenthesized_expression": lambda node, names: evaluate(next(named(node)), names),
     "call_expression": _call,
-    "lambda_expression": _lambda,
 }
 
 
@@ -219,12 +209,9 @@ def _place(value: Sequence[Any], wanted: Any) -> int:
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "concat": _concat,
     "contains": lambda value, wanted: wanted in value,
-    "filter": lambda value, passes: [one for one in value if passes(one)],
     "flatten": lambda value: [one for part in value for one in part],
     "indexOf": _place,
-    "map": lambda value, change: [change(one) for one in value],
     "split": lambda text, between: text.split(between),
-    "trim": lambda text: text.strip(),
     "empty": lambda value: value is None or len(value) == 0,
     "guid": lambda *parts: f"guid-{_hash(*parts)}",
     "items": _items,

@@ -91,7 +91,7 @@ def _capabilities(project: Project) -> Iterator[Finding]:
     """Yield an app, or a command, that does not know which capabilities are deployed. The switch of before counts too."""
     for parameters, line in (
         ({}, ""),
-        ({"capabilities": " registration "}, "registration"),
+        ({"capabilities": "registration"}, "registration"),
         ({"hasRegistration": True}, "registration"),
     ):
         deployment = project.deployed(seatLanes=3, **parameters)

@@ -140,6 +140,8 @@ class Namespace:
 
 #: Beside the file of the entities: those of parts that an installation may have.
 _PARTS = "capabilities.json"
+#: Queues of a part of which an installation may have fewer.
+_COUNTED = "countedQueues"
 
 
 def read(file: Path, parts: Sequence[str] = ()) -> Namespace:
@@ -151,7 +153,10 @@ def read(file: Path, parts: Sequence[str] = ()) -> Namespace:
         lists = [json.loads(file.read_text(encoding="utf-8"))["bus"]]
         if parts:
             further = json.loads(file.with_name(_PARTS).read_text(encoding="utf-8"))
-            lists += [further[part]["bus"] for part in parts]
+            lists += [
+                bus | {"queues": [*bus["queues"], *bus.get(_COUNTED, ())]}
+                for bus in (further[part]["bus"] for part in parts)
+            ]
         return parse({kind: [one for each in lists for one in each[kind]] for kind in _KINDS})
     except OSError as error:
         raise ValueError(f"{file} cannot be read: {error.strerror}") from error
