@@ -8,27 +8,13 @@ import azure.functions as func
 from functions import (
     accept_hinted,
     accept_submission,
-    change_order,
-    console,
     drain_work,
-    expire_orders,
     health,
-    hear_seats,
+    of_capability,
     park_dead,
-    park_dead_orders,
-    place_order,
     process_chunk,
-    project_conferences,
-    project_orders,
     release_gate,
-    sell_seats,
     settle_results,
-    show_conference,
-    show_order,
-    start_orders,
-    take_conferences,
-    take_orders,
-    take_payments,
     tick,
 )
 from shared.app import App
@@ -55,34 +41,18 @@ def register(sluice: App) -> None:
     app.register_functions(process_chunk.blueprint(sluice))
     app.register_functions(settle_results.blueprint(sluice))
     app.register_functions(park_dead.blueprint(sluice))
-    # A fault of the console leaves out the console alone: the work goes on without it.
-    if sluice.settings.console.is_on:
-        app.register_functions(console.blueprint(sluice))
-    if sluice.settings.console.refusal:
-        tell(events.CONSOLE_REFUSED, why=sluice.settings.console.refusal)
-    # Off: the host indexes nothing of it, so nothing polls and nothing is asked.
-    if orders := sluice.registration:
-        app.register_functions(place_order.blueprint(orders))
-        app.register_functions(change_order.blueprint(orders))
-        app.register_functions(show_order.blueprint(orders))
-        app.register_functions(show_conference.blueprint(orders))
-        app.register_functions(take_orders.blueprint(orders))
-        app.register_functions(take_payments.blueprint(orders))
-        app.register_functions(take_conferences.blueprint(orders))
-        app.register_functions(start_orders.blueprint(orders))
-        app.register_functions(sell_seats.blueprint(orders))
-        app.register_functions(hear_seats.blueprint(orders))
-        app.register_functions(expire_orders.blueprint(orders))
-        app.register_functions(project_orders.blueprint(orders))
-        app.register_functions(project_conferences.blueprint(orders))
-        app.register_functions(park_dead_orders.blueprint(orders))
+    for why in sluice.settings.left_out.values():
+        tell(events.CONSOLE_REFUSED, why=why)
+    # The host indexes nothing of a capability that is off, so nothing polls and nothing is asked.
+    for part in sluice.parts.built:
+        app.register_functions(of_capability.blueprint(part.chosen.triggers, part.verbs))
 
 
 quiet_libraries()
 app = func.FunctionApp()
 # Wrong settings register nothing that listens, and messages wait instead of being tried to death.
 try:
-    laid = lay(read_own(Path(__file__).parent), os.environ, is_deployed=in_azure(os.environ))
+    laid = lay(read_own(Path(__file__).parent, os.environ), os.environ, is_deployed=in_azure(os.environ))
     settings = Settings.parse(laid.settings)
     connections = Connections.parse(os.environ, telemetry=telemetry(settings.telemetry))
     sluice = App(connections, settings, Workloads.load(settings.workloads, laid.settings))

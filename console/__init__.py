@@ -14,6 +14,6 @@ Reading order:
 from console.app import Application
 from console.session import LocalLogin, Login, Person
 from console.snapshot import Snapshot
-from console.visit import OrdersPart, View, build_view
+from console.visit import View, build_view
 
-__all__ = ["Application", "LocalLogin", "Login", "OrdersPart", "Person", "Snapshot", "View", "build_view"]
+__all__ = ["Application", "LocalLogin", "Login", "Person", "Snapshot", "View", "build_view"]

@@ -48,10 +48,10 @@ class Application:
 
     def __init__(self, view: View, login: Login) -> None:
         self._view, self._login = view, login
-        routes = pages.ROUTES + (pages.ORDER_ROUTES if view.orders else ())
+        routes = (*pages.ROUTES, *(route for own in view.pages for route in own.routes))
         self._map = Map(list(_rules(routes)), strict_slashes=False, redirect_defaults=False)
         self._pages = {route.name: route.page for route in routes}
-        self._sections = pages.SECTIONS + (pages.ORDER_SECTIONS if view.orders else ())
+        self._sections = (*pages.SECTIONS, *(section for own in view.pages for section in own.sections))
         #: The requests of all pages of this process.
         self._all = RequestTally()
 

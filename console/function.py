@@ -12,7 +12,6 @@ from threading import Lock
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes, urlsplit
 
-import azure.functions as func
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.wrappers import Response
 
@@ -20,9 +19,11 @@ from console.app import Application, show_refusal
 from console.azure_login import AzureLogin
 from console.guard import protect
 from console.visit import build_view
-from shared.app import App
+from shared.app import Stores
+from shared.capability import HttpAnswer, HttpCall
+from shared.settings import Settings
 
-#: Where the function answers: the host's prefix, and the route in `functions/console.py`.
+#: Where the function answers: the host's prefix, and the route in `capabilities/console`.
 ROOT: Final = "/api/console"
 #: Bytes of a reply. A function replies as a whole, from memory.
 MOST_REPLY: Final = 32 * 1024 * 1024
@@ -31,39 +32,36 @@ _HEADER: Final = re.compile(r"[A-Za-z0-9-]+")
 _building: Final = Lock()
 
 
-def answer(app: App, request: func.HttpRequest) -> func.HttpResponse:
+def answer(stores: Stores, settings: Settings, call: HttpCall) -> HttpAnswer:
     """Answer a request by the pages of this app."""
     with _building:
-        application = _build(app)
-    return send(application, request)
+        application = _build(stores, settings)
+    return send(application, call)
 
 
-def send(application: Application, request: func.HttpRequest) -> func.HttpResponse:
+def send(application: Application, call: HttpCall) -> HttpAnswer:
     """Hand a request to the application, and return its reply."""
     try:
-        environ = make_environ(request)
+        environ = make_environ(call)
     except ValueError:
         # The name of the host is no name.
-        return func.HttpResponse(status_code=400)
+        return HttpAnswer(400, b"", {})
     status, headers, body = _call(application, environ)
-    reply = func.HttpResponse(body, status_code=status)
-    for name, value in headers:
-        reply.headers.add(name, value)
-    return reply
+    return HttpAnswer(status, body, headers)
 
 
-def make_environ(request: func.HttpRequest) -> dict[str, Any]:
+def make_environ(call: HttpCall) -> dict[str, Any]:
     """Return a request as WSGI has it: the path decoded once, and each text as bytes in Latin-1."""
-    url, body = urlsplit(request.url), request.get_body()
+    url, body = urlsplit(call.url), call.body
     path = unquote_to_bytes(url.path).decode("latin-1")
-    sent = {name: value for name, value in request.headers.items() if _HEADER.fullmatch(name)}
+    sent = {name: value for name, value in call.headers.items() if _HEADER.fullmatch(name)}
     headers = {f"HTTP_{name.upper().replace('-', '_')}": _as_wsgi(value) for name, value in sent.items()}
     # Azure ends TLS before the app, and says so in this header.
     is_safe = url.scheme == "https" or headers.get("HTTP_X_FORWARDED_PROTO") == "https"
     return {
         **headers,
         "HTTP_HOST": _as_wsgi(url.netloc),
-        "REQUEST_METHOD": request.method,
+        "REQUEST_METHOD": call.method,
         "SCRIPT_NAME": ROOT,
         "PATH_INFO": path[len(ROOT) :] or "/",
         "QUERY_STRING": _as_wsgi(url.query),
@@ -83,8 +81,8 @@ def make_environ(request: func.HttpRequest) -> dict[str, Any]:
 
 
 @cache
-def _build(app: App) -> Application:
-    return Application(build_view(app.stores, app.settings), AzureLogin())
+def _build(stores: Stores, settings: Settings) -> Application:
+    return Application(build_view(stores, settings), AzureLogin())
 
 
 def _call(application: Application, environ: dict[str, Any]) -> tuple[int, list[tuple[str, str]], bytes]:

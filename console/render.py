@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, FunctionLoader, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 #: Shown in place of nothing.
@@ -73,11 +73,17 @@ def show_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def _load(template: str) -> str:
+    """Return a template of the console, or of the package before the colon."""
+    package, _, name = template.rpartition(":")
+    return PackageLoader(package or __name__.rpartition(".")[0]).get_source(Environment(autoescape=True), name)[0]
+
+
 @cache
 def templates() -> Environment:
     """Return the templates. Each is compiled at its first use."""
     made = Environment(
-        loader=PackageLoader(__name__.rpartition(".")[0]),
+        loader=FunctionLoader(_load),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=finalize,

@@ -7,20 +7,11 @@ from typing import Any
 
 from console.session import Person
 from console.snapshot import Snapshot
-from shared.app import RegistrationStores, Stores
+from shared.app import Stores
 from shared.clock import Clock
 from shared.operating import ParkedOperator
-from shared.parts import RegistrationChoice
 from shared.settings import Settings
 from shared.usage import Prices, load
-
-
-@dataclass(frozen=True, slots=True)
-class OrdersPart:
-    """Registration, where it is on."""
-
-    stores: RegistrationStores
-    choice: RegistrationChoice
 
 
 def leave_to_tick(_replay: str) -> None:
@@ -36,8 +27,9 @@ class View:
     clock: Clock
     prices: Prices
     work_queues: int = 1
-    #: None: registration is off, and its pages have no address.
-    orders: OrdersPart | None = None
+    #: The pages of each capability that is on, and by its name what they read.
+    pages: tuple[Any, ...] = ()
+    parts: Mapping[str, Any] = field(default_factory=dict)
     #: Goes on with a replay in a thread of its own, where the console may. In the app, the tick does.
     step_replay: Callable[[str], object] = leave_to_tick
 
@@ -48,14 +40,15 @@ class View:
 
 def build_view(stores: Stores, settings: Settings, *, step_replay: Callable[[str], object] = leave_to_tick) -> View:
     """Return the view of an installation with these settings."""
-    choice = settings.registration
+    found = [(one, one.load(one.capability.pages)) for one in settings.capabilities if one.capability.pages]
     return View(
         stores=stores,
         snapshot=Snapshot(stores, work_queues=settings.work_queues, rooms=settings.rooms, ahead=settings.chunk_overdue),
         clock=stores.clock,
         prices=load(),
         work_queues=settings.work_queues,
-        orders=OrdersPart(RegistrationStores(stores), choice) if choice.is_on else None,
+        pages=tuple(pages for _, pages in found),
+        parts={one.name: pages.open(stores, one.choice) for one, pages in found},
         step_replay=step_replay,
     )
 

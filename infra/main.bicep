@@ -36,7 +36,10 @@ param workQueues int = 1
 @allowed(['push', 'trigger'])
 param dequeue string = 'push'
 
-@description('Whether registration is on: orders for the seats of conferences, with entities and functions of their own.')
+@description('The capabilities that are on, as the setting SLUICE_CAPABILITIES has them: names, or module:NAME, separated by commas.')
+param capabilities string = ''
+
+@description('The switch of releases before 0.3.0, read for this one: registration in capabilities.')
 param hasRegistration bool = false
 
 @description('Who else may place and change orders by messages: objects with id (object id) and type (User, Group, ServicePrincipal).')
@@ -145,11 +148,34 @@ var given = union({
 var decided = union({
   SLUICE_WORK_QUEUES: string(workQueues)
   SLUICE_DEQUEUE: dequeue
+  SLUICE_CAPABILITIES: capabilities
   SLUICE_REGISTRATION: hasRegistration ? 'on' : 'off'
   SLUICE_SEAT_LANES: string(seatLanes)
   SLUICE_ROOMS: ''
 }, loadJsonContent('../own/settings.json'))
-var hasOrders = decided.SLUICE_REGISTRATION == 'on'
+// Made by `make docs`: the entities, roles and alerts of each capability. One that neither file has fails the deployment.
+var known = union(loadJsonContent('capabilities.json'), loadJsonContent('../own/infra/capabilities.json'))
+var saidWords = [for word in split(decided.SLUICE_CAPABILITIES, ','): trim(word)]
+var said = empty(trim(decided.SLUICE_CAPABILITIES)) ? [] : saidWords
+var line = union(said, decided.SLUICE_REGISTRATION == 'on' ? ['registration'] : [], empty(consoleClientId) ? [] : ['console'])
+var rightsByPart = [for part in parts: part.senders]
+var rights = flatten(rightsByPart)
+var parts = [for one in line: known[one]]
+var isSelling = contains(line, 'registration')
+// How many bus queues of a kind there are, by the setting that says it.
+var counts = { none: 1, SLUICE_SEAT_LANES: int(decided.SLUICE_SEAT_LANES) }
+// An instance of before 0.3.0 knows the switches alone.
+var switches = {
+  SLUICE_CAPABILITIES: join(line, ',')
+  SLUICE_REGISTRATION: isSelling ? 'on' : 'off'
+  SLUICE_CONSOLE: contains(line, 'console') ? 'on' : 'off'
+}
+var lineSettings = union(switches, isSelling ? { SLUICE_SEAT_LANES: decided.SLUICE_SEAT_LANES } : {})
+var senders = {
+  orderSenders: union(whoDeploys, given.orderSenders)
+  paymentSenders: union(whoDeploys, given.paymentSenders)
+  conferenceSenders: union(whoDeploys, given.conferenceSenders)
+}
 var givenRooms = [for room in given.rooms: room.name]
 var decidedRooms = [for name in split(decided.SLUICE_ROOMS, ','): trim(name)]
 var roomNames = union(givenRooms, empty(trim(decided.SLUICE_ROOMS)) ? [] : decidedRooms)
@@ -212,7 +238,7 @@ module appStorage 'modules/app-storage.bicep' = {
     tags: tags
     workQueues: int(decided.SLUICE_WORK_QUEUES)
     rooms: roomNames
-    hasRegistration: hasOrders
+    parts: parts
     workspaceId: monitoring.outputs.workspaceId
     isLogged: given.isStorageLogged
   }
@@ -225,8 +251,8 @@ module bus 'modules/service-bus.bicep' = {
     name: 'sb-sluice-${token}'
     location: location
     tags: tags
-    hasRegistration: hasOrders
-    seatLanes: int(decided.SLUICE_SEAT_LANES)
+    parts: parts
+    counts: counts
     workspaceId: monitoring.outputs.workspaceId
   }
 }
@@ -242,8 +268,8 @@ module appRoles 'modules/roles-of-app.bicep' = {
     componentName: monitoring.outputs.componentName
     scalerRights: scalerRights
     scalerRole: scalerRole
-    hasRegistration: hasOrders
-    seatLanes: int(decided.SLUICE_SEAT_LANES)
+    parts: parts
+    counts: counts
   }
 }
 
@@ -270,17 +296,19 @@ module roomRoles 'modules/roles-of-publishers.bicep' = [
   }
 ]
 
-module senderRoles 'modules/roles-of-senders.bicep' = if (hasOrders) {
-  name: 'roles-of-senders'
-  scope: group
-  params: {
-    orderSenders: union(whoDeploys, given.orderSenders)
-    paymentSenders: union(whoDeploys, given.paymentSenders)
-    conferenceSenders: union(whoDeploys, given.conferenceSenders)
-    appStorageName: appStorage.outputs.name
-    busName: bus.outputs.name
+module senderRoles 'modules/roles-of-senders.bicep' = [
+  for right in rights: {
+    name: 'roles-of-${right.parameter}'
+    scope: group
+    params: {
+      service: right.service
+      queueName: right.queue
+      principals: senders[right.parameter]
+      appStorageName: appStorage.outputs.name
+      busName: bus.outputs.name
+    }
   }
-}
+]
 
 module operatorRoles 'modules/roles-of-operators.bicep' = {
   name: 'roles-of-operators'
@@ -317,9 +345,7 @@ module app 'modules/function-app.bicep' = {
     componentName: monitoring.outputs.componentName
     workQueues: int(decided.SLUICE_WORK_QUEUES)
     rooms: roomNames
-    hasRegistration: hasOrders
-    seatLanes: int(decided.SLUICE_SEAT_LANES)
-    hasConsole: !empty(consoleClientId)
+    lineSettings: lineSettings
     tickSchedule: given.tickSchedule
     dequeue: decided.SLUICE_DEQUEUE
     pollInterval: pollInterval
@@ -367,7 +393,7 @@ module alerts 'modules/alerts.bicep' = if (hasAlerts) {
     tags: tags
     workspaceId: monitoring.outputs.workspaceId
     email: alertEmail
-    hasRegistration: hasOrders
+    parts: parts
     minutes: alertMinutes
   }
 }
@@ -382,7 +408,8 @@ output SERVICE_SLUICE_BASE_URL string = app.outputs.baseUrl
 output SLUICE_WORK_QUEUES string = decided.SLUICE_WORK_QUEUES
 output SLUICE_ROOMS string = join(roomNames, ',')
 output SLUICE_DEQUEUE string = decided.SLUICE_DEQUEUE
-output SLUICE_REGISTRATION string = decided.SLUICE_REGISTRATION
+output SLUICE_CAPABILITIES string = join(line, ',')
+output SLUICE_REGISTRATION string = isSelling ? 'on' : 'off'
 output SLUICE_SEAT_LANES string = decided.SLUICE_SEAT_LANES
 output SLUICE_CONSOLE string = empty(consoleClientId) ? 'off' : 'on'
 // As the platform gives it to the app: `sluice doctor` tells whether the app leaves out the console.

@@ -21,7 +21,7 @@ TOOLS: Final = ("SLUICE_TRACEBACK",)
 #: What to do with a name that this release does not know, and that is near to none that it knows.
 NOT_OURS: Final = (
     "this release does not know it: remove it, or update; a setting of your own code has a name that does not begin "
-    "with SLUICE_"
+    "with SLUICE_; one of a capability is read where SLUICE_CAPABILITIES names that"
 )
 #: Letters that a misspelt name may have too many, too few, wrong or swapped.
 _EDITS: Final = 2

@@ -4,23 +4,21 @@ The file travels with the code. So it holds no secret, and nothing that only the
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION
+from shared.capability import CAPABILITIES, SWITCHES, Chosen, builtin_names, find, line_of
 from shared.errors import SettingsError
 from shared.names import RETIRED, misspelt, unread
 from shared.settings import NAMES, SETTINGS
 
 #: Where the file is, below the folder of the app.
 FILE: Final = "own/settings.json"
-#: Settings that decide over entities, functions or polls: in Azure the deployment decides, for it made them.
-DEPLOYED: Final = frozenset(
-    {"SLUICE_WORK_QUEUES", "SLUICE_ROOMS", "SLUICE_DEQUEUE", "SLUICE_REGISTRATION", "SLUICE_SEAT_LANES"}
-)
-_ROOMS: Final = "SLUICE_ROOMS"
+#: Lists. The deployment may add words of its own.
+_LISTS: Final = frozenset({CAPABILITIES, "SLUICE_ROOMS"})
 _HOSTS: Final = "the host reads it from the environment alone: give it by `settings` of own/infra/parameters.json"
 #: Names that have no place in the file, and what to do instead.
 _ELSEWHERE: Final[Mapping[str, str]] = {
@@ -29,11 +27,17 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
     "SLUICE_WARM_SITE": "the deployment knows it: `azd env set HAS_WARMING true`",
     "SLUICE_WARM_IDENTITY": "the deployment knows it: `azd env set HAS_WARMING true`",
 }
+#: Settings that decide over entities, functions or polls: in Azure the deployment decides, for it made them.
+_DEPLOYED: Final = {
+    CAPABILITIES,
+    "SLUICE_WORK_QUEUES",
+    "SLUICE_ROOMS",
+    "SLUICE_DEQUEUE",
+} | SWITCHES.keys() - _ELSEWHERE.keys()
 _OF_HOST: Final = ("AzureFunctionsJobHost__", "AzureWebJobs", "FUNCTIONS_", "PYTHON", "WEBSITE_")
 _CONNECTIONS: Final = (STORAGE_CONNECTION, BUS_CONNECTION, "AzureWebJobsStorage", "APPLICATIONINSIGHTS_")
 #: What the text of a connection or of a signed address has in it.
 _SECRET: Final = ("accountkey=", "sharedaccesskey=", "sharedaccesssignature=", "sig=")
-_DEFAULTS: Final = {one.name: one.default for one in SETTINGS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +54,15 @@ class Laid:
 
     settings: Mapping[str, str]
     overridden: Mapping[str, Override]
-
-    @property
-    def undeployed(self) -> Mapping[str, Override]:
-        """Settings of the file that the deployment does not know yet."""
-        return {name: both for name, both in self.overridden.items() if name in DEPLOYED}
+    #: Those of the file that the deployment does not know yet.
+    undeployed: Mapping[str, Override]
 
 
-def read_own(folder: Path) -> dict[str, str]:
-    """Return the settings of the file below a folder, or none without a file. Raise one error with every fault in it."""
+def read_own(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of the file below a folder, or none without a file. Raise one error with every fault in it.
+
+    It may have the settings of each capability that comes with Sluice, or that the file or the environment turns on.
+    """
     file = folder / FILE
     if not file.exists():
         return {}
@@ -68,12 +72,12 @@ def read_own(folder: Path) -> dict[str, str]:
         raise SettingsError(f"{FILE} is not JSON: {error}") from error
     if not isinstance(found, dict):
         raise SettingsError(f"{FILE} is not a settings file: expected an object of names and texts")
-    if problems := list(_problems(found)):
+    if problems := list(_problems(found, environ)):
         raise SettingsError("; ".join(f"{FILE}: {problem}" for problem in problems))
     return found
 
 
-def _problems(found: Mapping[str, object]) -> Iterator[str]:
+def _problems(found: Mapping[str, object], environ: Mapping[str, str]) -> Iterator[str]:
     for name, text in found.items():
         if name.startswith(_CONNECTIONS):
             yield f"{name} is a connection, and the file goes where the code goes: give it by the environment"
@@ -83,10 +87,25 @@ def _problems(found: Mapping[str, object]) -> Iterator[str]:
             yield f'{name} is {text!r}, expected a text such as "3"'
         elif any(mark in text.lower() for mark in _SECRET):
             yield f"{name} holds a key or a signature, and the file goes where the code goes: give it by the environment"
-    yield from misspelt(found, NAMES)
+    texts = {name: text for name, text in found.items() if isinstance(text, str)}
+    known = NAMES | {one.name for each in _capabilities(texts, environ) for one in each.capability.settings}
+    yield from misspelt(found, known)
     yield from (
-        f"{name} is no setting: {remedy}" for name, remedy in unread(found, NAMES).items() if name not in RETIRED
+        f"{name} is no setting: {remedy}" for name, remedy in unread(found, known).items() if name not in RETIRED
     )
+
+
+def _capabilities(own: Mapping[str, str], environ: Mapping[str, str]) -> list[Chosen]:
+    """Return those whose settings the file may have. None is imported for a file that has only the base's."""
+    if own.keys() <= NAMES:
+        return []
+    return [find(said) for said in dict.fromkeys([*builtin_names(), *line_of(environ), *line_of(own)])]
+
+
+def deployed_names(capabilities: Iterable[Chosen]) -> set[str]:
+    """Return the settings that the deployment decides."""
+    counted = (one.capability.counted for one in capabilities)
+    return _DEPLOYED | {one.setting for one in counted if one}
 
 
 def lay(own: Mapping[str, str], environ: Mapping[str, str], *, is_deployed: bool = False) -> Laid:
@@ -94,23 +113,25 @@ def lay(own: Mapping[str, str], environ: Mapping[str, str], *, is_deployed: bool
 
     A value of the environment that is the code's default counts as not given: before 0.3.0 a deployment wrote all of them.
     """
-    given = {name for name in own if _is_given(name, environ, is_deployed=is_deployed)}
-    settings = {**environ, **{name: text for name, text in own.items() if name not in given}}
+    capabilities = _capabilities(own, environ)
+    decided = deployed_names(capabilities)
+    settings = (*SETTINGS, *(one for each in capabilities for one in each.capability.settings))
+    counts_as_none = {one.name: ("", one.default) for one in settings}
+    given = {
+        name
+        for name in own.keys() & environ.keys()
+        if (is_deployed and name in decided) or environ[name].strip() not in counts_as_none.get(name, ("",))
+    }
+    laid = {**environ, **{name: text for name, text in own.items() if name not in given}}
     overridden = {
         name: Override(own[name], environ[name]) for name in sorted(given) if not _agree(name, own[name], environ[name])
     }
-    return Laid(settings, overridden)
-
-
-def _is_given(name: str, environ: Mapping[str, str], *, is_deployed: bool) -> bool:
-    if name not in environ:
-        return False
-    return (is_deployed and name in DEPLOYED) or environ[name].strip() not in ("", _DEFAULTS.get(name))
+    return Laid(laid, overridden, {name: both for name, both in overridden.items() if name in decided})
 
 
 def _agree(name: str, file: str, environment: str) -> bool:
-    if name != _ROOMS:
+    if name not in _LISTS:
         return file.strip() == environment.strip()
-    # The parameter `rooms` may add some.
+    # The deployment may add some, such as those of the parameter `rooms`.
     wanted, there = ({one.strip() for one in text.split(",")} - {""} for text in (file, environment))
     return wanted <= there

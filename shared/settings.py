@@ -3,34 +3,28 @@
 SETTINGS is the one list: the sample file, the documentation's table and Bicep are checked against it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
+from itertools import chain
 from typing import Self
 
 from shared.azure import BUS_SETTING, STORAGE_SETTING, Setting
+from shared.capability import CAPABILITIES, SWITCHES, Chosen, choose, find, line_of, wrong_switches
 from shared.dequeue import Notify, When
 from shared.errors import SettingsError
 from shared.grammar import read_rooms
 from shared.names import misspelt, unread
 from shared.parked import DEFAULT_POLICY, PoisonPolicy
-from shared.parts import MOST_SEAT_LANES, SEAT_LANES, ConsoleChoice, RegistrationChoice, choose_console
 from shared.scaling import PUBLIC, InstanceRequest, WarmChoice
 from shared.telemetry import TelemetryChoice
-from shared.topology import MOST_WORK_QUEUES, Entities, rooms
+from shared.topology import MOST_WORK_QUEUES, Entities, rooms as entities_of_rooms, topology
 from shared.values import SettingReader, problems_of
 
 #: The workload that comes with Sluice.
 BILLING = "shared.workloads.billing:Billing"
-
-
-class Switch(StrEnum):
-    """The presence of a capability."""
-
-    OFF = "off"
-    ON = "on"
 
 
 class Dequeue(StrEnum):
@@ -107,21 +101,11 @@ SETTINGS = (
         "PAUSE_PERCENT", "a job pauses if more of its chunks are parked, 0 to 100", 100 * DEFAULT_POLICY.pause_share
     ),
     _poison("PAUSE_CHUNKS", "... and if more than so many are parked, 0 to 1000000", DEFAULT_POLICY.pause_chunks),
-    _optional("SLUICE_CONSOLE", "the pages of the console as a function, behind Azure's login: `off` or `on`", "off"),
-    _optional("SLUICE_REGISTRATION", "orders for the seats of conferences: `off` or `on`", "off"),
-    _optional("SLUICE_RESERVATION_SECONDS", "registration: how long a placed order may be paid, 1 to 604800", "900"),
-    _optional(
-        "SLUICE_RESERVATION_BUFFER_SECONDS",
-        "registration: ... and how long after that its seats go back, 1 to 86400",
-        "60",
+    _optional(CAPABILITIES, "the capabilities that are on, by name or as `module:NAME`, separated by commas", ""),
+    *(
+        _optional(switch, f"the capability {name}, as before 0.3.0: `off` or `on`", "off")
+        for switch, name in SWITCHES.items()
     ),
-    _optional("SLUICE_SEATS_PER_ORDER", "registration: seats of one type that an order may have, 1 to 10000", "20"),
-    _optional(
-        "SLUICE_SEAT_LANES",
-        f"registration: session queues of seat commands, 1 to {MOST_SEAT_LANES}; change it only while they are empty",
-        str(SEAT_LANES),
-    ),
-    _optional("SLUICE_SNAPSHOT_EVENTS", "registration: events between two snapshots of a stream, 10 to 100000", "500"),
     # No default: the host reads it by its name in the trigger, and does not know this list.
     Setting("SLUICE_TICK_SCHEDULE", "when the app's one timer runs, an NCRONTAB expression in UTC", "0 * * * * *"),
 )
@@ -152,8 +136,10 @@ class Settings:
     budget_per_day: Decimal | None
     warm: WarmChoice
     telemetry: TelemetryChoice
-    console: ConsoleChoice
-    registration: RegistrationChoice
+    #: Those that the line names, each with its choice.
+    capabilities: tuple[Chosen, ...]
+    #: Why, by name, of those that the app runs without although they are wanted.
+    left_out: Mapping[str, str]
     #: The text of SLUICE_WORKLOADS. The app that runs them loads them.
     workloads: str
     #: Names that begin like a setting and that nothing reads, each with its remedy.
@@ -162,7 +148,11 @@ class Settings:
     @property
     def entities(self) -> tuple[Entities, ...]:
         """The entities that this installation has beside the base of the topology."""
-        return (rooms(self.rooms), *self.registration.entities)
+        return (entities_of_rooms(self.rooms), *chain.from_iterable(one.entities for one in self.capabilities))
+
+    def capability(self, name: str) -> Chosen | None:
+        """Return the capability of this name, or None where it is off."""
+        return next((one for one in self.capabilities if one.name == name), None)
 
     @property
     def instance_request(self) -> InstanceRequest:
@@ -173,7 +163,6 @@ class Settings:
     def parse(cls, environ: Mapping[str, str]) -> Self:
         """Return the settings, or raise one error that names every fault in them."""
         problems = [problem for setting in SETTINGS for problem in problems_of(setting, environ)]
-        problems += misspelt(environ, NAMES)
         read = SettingReader(SETTINGS, environ, problems.append)
         work_queues = read.whole_number("SLUICE_WORK_QUEUES", 1, MOST_WORK_QUEUES)
         rooms = read_rooms("SLUICE_ROOMS", read.text("SLUICE_ROOMS"), problems.append)
@@ -192,7 +181,19 @@ class Settings:
         problems += warm.problems(work_queues)
         budget = read.amount_or_none("SLUICE_BUDGET_PER_DAY")
         telemetry = read.one_of("SLUICE_TELEMETRY", TelemetryChoice)
-        registration = _registration(read)
+        chosen = choose(line_of(environ), SETTINGS, environ, problems.append)
+        left_out = {one.name: one.fault for one in chosen if one.fault}
+        capabilities = tuple(one for one in chosen if not one.fault)
+        for name, fault in wrong_switches(environ).items():
+            if find(name).capability.may_fail:
+                left_out[name] = fault
+            else:
+                problems.append(fault)
+        known = NAMES | {setting.name for one in capabilities for setting in one.capability.settings}
+        problems += misspelt(environ, known)
+        if not problems:
+            of_capabilities = chain.from_iterable(one.entities for one in capabilities)
+            problems += _check_entities(work_queues, [entities_of_rooms(rooms), *of_capabilities])
         if problems:
             raise SettingsError("; ".join(problems))
         return cls(
@@ -210,10 +211,10 @@ class Settings:
             budget_per_day=budget,
             warm=warm,
             telemetry=telemetry,
-            console=choose_console(environ),
-            registration=registration,
+            capabilities=capabilities,
+            left_out=left_out,
             workloads=environ.get("SLUICE_WORKLOADS", "").strip() or BILLING,
-            unread=unread(environ, NAMES),
+            unread=unread(environ, known),
         )
 
 
@@ -230,12 +231,8 @@ def _poison_policy(read: SettingReader) -> PoisonPolicy:
     )
 
 
-def _registration(read: SettingReader) -> RegistrationChoice:
-    return RegistrationChoice(
-        is_on=read.one_of("SLUICE_REGISTRATION", Switch) is Switch.ON,
-        reservation=timedelta(seconds=read.whole_number("SLUICE_RESERVATION_SECONDS", 1, 604_800)),
-        buffer=timedelta(seconds=read.whole_number("SLUICE_RESERVATION_BUFFER_SECONDS", 1, 86_400)),
-        seats_per_order=read.whole_number("SLUICE_SEATS_PER_ORDER", 1, 10_000),
-        seat_lanes=read.whole_number("SLUICE_SEAT_LANES", 1, MOST_SEAT_LANES),
-        snapshot_events=read.whole_number("SLUICE_SNAPSHOT_EVENTS", 10, 100_000),
-    )
+def _check_entities(work_queues: int, entities: Sequence[Entities]) -> Iterator[str]:
+    try:
+        topology(work_queues, entities)
+    except ValueError as error:
+        yield str(error)

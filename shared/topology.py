@@ -23,6 +23,9 @@ PLANS = "plans"
 _SUBMISSIONS, _PAYLOADS = "submissions", "payloads"
 _WORK = "work-"
 _TABLES = "jobs pending held totals parked receipts decisions audit jobindex usage replays"
+#: Of a capability with read models: the tables of rows, and that of the models. A migration builds in the table of rows
+#: that its model does not use.
+SLOTS, MODELS = ("readmodela", "readmodelb"), "models"
 #: The work queue that tasks ask first. No function has it as its trigger, so the host moves nothing to a poison queue.
 URGENT = f"{_WORK}urgent"
 #: The bus queue that publishers may send to. Its messages have no content: each says that something was dropped.
@@ -207,7 +210,11 @@ def rooms(names: Sequence[str]) -> Entities:
 
 def topology(work_queues: int = 1, entities: Sequence[Entities] = ()) -> Topology:
     """Return every entity of an installation with this many work queues, and these beside the base."""
-    whole = (_base(work_queues), *entities)
+    return join_entities([_base(work_queues), *entities])
+
+
+def join_entities(whole: Sequence[Entities]) -> Topology:
+    """Return these entities alone. One that is there twice is refused."""
     _check_once(whole)
     triggered = tuple(chain.from_iterable(some.queues for some in whole))
     lanes = tuple(chain.from_iterable(some.lanes for some in whole))

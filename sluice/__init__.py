@@ -4,6 +4,7 @@ Publishers, worker processes and workloads import from these modules and from no
 its meaning or goes by a major version only.
 
 - `sluice.workloads`: the parts of a workload
+- `sluice.capability`: the parts of a capability
 - `sluice.publish`: dropping jobs
 - `sluice.waiting`: waiting for a gate
 - `sluice.ids`: unique numbers

@@ -5,10 +5,11 @@ A route has the name of its page; `ROUTES` lists them all.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from console.pages import gates, jobs, now, orders, parked, records, replays, rules
+from console.pages import gates, jobs, now, parked, records, replays, rules
 from console.visit import Download, Page
+from shared.app import Stores
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,16 @@ class Route:
     name: str
     page: Callable[..., Page | Download | str]
     method: str = "GET"
+
+
+@dataclass(frozen=True, slots=True)
+class CapabilityPages:
+    """The pages of a capability. Its routes and its sections stand behind those of the console."""
+
+    routes: tuple[Route, ...]
+    sections: tuple[tuple[str, str], ...]
+    #: Makes what its pages find in `View.parts`, from the stores and the capability's choice.
+    open: Callable[[Stores, Any], object]
 
 
 ROUTES: Final = (
@@ -50,18 +61,6 @@ ROUTES: Final = (
     Route("/rules/put", "put_rules", rules.put, "POST"),
     Route("/replay/<replay>/stop", "stop_replay", replays.stop_replay, "POST"),
 )
-#: Of an installation with registration.
-ORDER_ROUTES: Final = (
-    Route("/processes", "processes", orders.show_processes),
-    Route("/orders", "orders", orders.show_orders),
-    Route("/order/<order>", "order", orders.show_order),
-    Route("/seats", "seats", orders.show_conferences),
-    Route("/seats/<conference>", "conference", orders.show_conference),
-    Route("/migrations", "migrations", orders.show_migrations),
-    Route("/migration/<model>", "migration", orders.show_migration),
-    Route("/migration/<model>/switch", "switch", orders.switch, "POST"),
-    Route("/migration/<model>/rollback", "roll_back", orders.roll_back, "POST"),
-)
 #: The navigation: the name of a route, and its words.
 SECTIONS: Final = (
     ("now", "Now"),
@@ -72,10 +71,4 @@ SECTIONS: Final = (
     ("cost", "Cost"),
     ("audit", "Audit"),
     ("ids", "Ids"),
-)
-ORDER_SECTIONS: Final = (
-    ("processes", "Processes"),
-    ("orders", "Orders"),
-    ("seats", "Seats"),
-    ("migrations", "Migrations"),
 )

@@ -16,10 +16,12 @@ param email string
 @allowed([5, 15])
 param minutes int
 
-@description('Whether the rules of registration are made.')
-param hasRegistration bool
+@description('What each capability that is on brings, as capabilities.json has it.')
+param parts array
 
-var alerts = loadJsonContent('../alerts.json').alerts
+var partAlerts = [for part in parts: part.alerts]
+// Two capabilities may have the same one.
+var alerts = union(loadJsonContent('../alerts.json').alerts, flatten(partAlerts))
 
 resource people 'Microsoft.Insights/actionGroups@2023-01-01' = if (!empty(email)) {
   name: 'ag-sluice'
@@ -39,7 +41,7 @@ resource people 'Microsoft.Insights/actionGroups@2023-01-01' = if (!empty(email)
 }
 
 resource rules 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [
-  for alert in alerts: if (alert.isOfBase || hasRegistration) {
+  for alert in alerts: {
     name: 'sluice-${alert.name}'
     location: location
     tags: tags

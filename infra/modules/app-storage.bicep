@@ -21,8 +21,8 @@ param workQueues int
 @maxLength(20)
 param rooms array
 
-@description('Whether the entities of registration are there.')
-param hasRegistration bool
+@description('What each capability that is on brings, as capabilities.json has it.')
+param parts array
 
 @description('Id of the Log Analytics workspace.')
 param workspaceId string
@@ -38,11 +38,12 @@ var inbound = loadJsonContent('../entities.json').inbound
 var roomQueueNames = [for room in rooms: '${inbound.queue}-${room}']
 var roomPoisonQueueNames = [for room in rooms: '${inbound.queue}-${room}${inbound.poisonSuffix}']
 var roomContainerNames = [for room in rooms: '${inbound.container}-${room}']
-var registration = loadJsonContent('../entities.json').registration.storage
-var registrationQueueNames = hasRegistration ? registration.queues : []
-var queueNames = concat(entities.queues, workQueueNames, roomQueueNames, roomPoisonQueueNames, registrationQueueNames)
-var containerNames = concat(entities.containers, roomContainerNames, hasRegistration ? registration.containers : [])
-var tableNames = concat(entities.tables, hasRegistration ? registration.tables : [])
+var partQueueNames = [for part in parts: part.storage.queues]
+var partContainerNames = [for part in parts: part.storage.containers]
+var partTableNames = [for part in parts: part.storage.tables]
+var queueNames = concat(entities.queues, workQueueNames, roomQueueNames, roomPoisonQueueNames, flatten(partQueueNames))
+var containerNames = concat(entities.containers, roomContainerNames, flatten(partContainerNames))
+var tableNames = concat(entities.tables, flatten(partTableNames))
 
 resource account 'Microsoft.Storage/storageAccounts@2025-01-01' = {
   name: name

@@ -64,16 +64,8 @@ param workQueues int
 @maxLength(20)
 param rooms array
 
-@description('Whether registration is on.')
-param hasRegistration bool
-
-@description('Session queues of seat commands.')
-@minValue(1)
-@maxValue(16)
-param seatLanes int
-
-@description('Whether the console is a function of the app.')
-param hasConsole bool
+@description('The settings that say which capabilities are on, and how many bus queues of a kind they have.')
+param lineSettings object
 
 @description('When the app\'s one timer runs.')
 param tickSchedule string
@@ -183,9 +175,6 @@ var own = {
   SLUICE_ROOMS: join(rooms, ',')
   SLUICE_TICK_SCHEDULE: tickSchedule
   SLUICE_DEQUEUE: dequeue
-  SLUICE_REGISTRATION: hasRegistration ? 'on' : 'off'
-  SLUICE_SEAT_LANES: string(seatLanes)
-  SLUICE_CONSOLE: hasConsole ? 'on' : 'off'
   SluiceStorage__queueServiceUri: appStorage.properties.primaryEndpoints.queue
   SluiceStorage__blobServiceUri: appStorage.properties.primaryEndpoints.blob
   SluiceStorage__tableServiceUri: appStorage.properties.primaryEndpoints.table
@@ -219,7 +208,7 @@ var hosts = {
 resource appSettings 'Microsoft.Web/sites/config@2024-11-01' = {
   parent: site
   name: 'appsettings'
-  properties: union(settings, own, code, polling, warm, hosts)
+  properties: union(settings, own, lineSettings, code, polling, warm, hosts)
 }
 
 output id string = site.id

@@ -22,22 +22,22 @@ param scalerRights string
 @description('Id of the role for that; empty: Azure Service Bus Data Owner.')
 param scalerRole string
 
-@description('Whether the entities of registration are there.')
-param hasRegistration bool
+@description('What each capability that is on brings, as capabilities.json has it.')
+param parts array
 
-@description('Session queues of seat commands.')
-@minValue(1)
-@maxValue(16)
-param seatLanes int
+@description('How many bus queues of a kind there are, by the setting that says it.')
+param counts object
 
 var roles = loadJsonContent('../roles.json')
 var scaler = empty(scalerRole) ? roles['Azure Service Bus Data Owner'] : scalerRole
 // Made from the triggers of functions/ by `make docs`.
 var listened = loadJsonContent('../entities.json').listened
-var registration = loadJsonContent('../entities.json').registration
-var laneCount = registration.bus.queuesBesideLanes + seatLanes
-var queueList = concat(listened.queues, hasRegistration ? take(registration.listened.queues, laneCount) : [])
-var subscriptionList = concat(listened.subscriptions, hasRegistration ? registration.listened.subscriptions : [])
+var partQueues = [
+  for part in parts: concat(part.listened.queues, take(part.listened.countedQueues, counts[part.counted]))
+]
+var partSubscriptions = [for part in parts: part.listened.subscriptions]
+var queueList = concat(listened.queues, flatten(partQueues))
+var subscriptionList = concat(listened.subscriptions, flatten(partSubscriptions))
 
 resource hostStorage 'Microsoft.Storage/storageAccounts@2025-01-01' existing = {
   name: hostStorageName

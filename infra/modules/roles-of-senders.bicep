@@ -1,14 +1,15 @@
-// What the senders of registration may do: put messages into one queue each, and nothing else. Customers order, banks tell
-// of payments, shops sell conferences. Nobody of one kind can do what the others do.
+// What the senders of a capability may do: put messages into one queue, and nothing else. No sender of one kind can do what
+// the others do.
 
-@description('Who places and changes orders by messages: objects with id and type.')
-param orderSenders array
+@description('Where the queue is.')
+@allowed(['storage', 'bus'])
+param service string
 
-@description('Who tells of payments: objects with id and type.')
-param paymentSenders array
+@description('Name of the queue.')
+param queueName string
 
-@description('Who makes, prices and closes conferences: objects with id and type.')
-param conferenceSenders array
+@description('Who may: objects with id and type.')
+param principals array
 
 @description('Name of the app\'s storage account.')
 param appStorageName string
@@ -17,7 +18,8 @@ param appStorageName string
 param busName string
 
 var roles = loadJsonContent('../roles.json')
-var senders = loadJsonContent('../entities.json').registration.senders
+var toStorage = service == 'storage' ? principals : []
+var toBus = service == 'bus' ? principals : []
 
 resource storage 'Microsoft.Storage/storageAccounts@2025-01-01' existing = {
   name: appStorageName
@@ -28,29 +30,24 @@ resource queueService 'Microsoft.Storage/storageAccounts/queueServices@2025-01-0
   name: 'default'
 }
 
-resource orders 'Microsoft.Storage/storageAccounts/queueServices/queues@2025-01-01' existing = {
+resource queue 'Microsoft.Storage/storageAccounts/queueServices/queues@2025-01-01' existing = {
   parent: queueService
-  name: senders.orders
+  name: queueName
 }
 
 resource bus 'Microsoft.ServiceBus/namespaces@2024-01-01' existing = {
   name: busName
 }
 
-resource payments 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' existing = {
+resource busQueue 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' existing = {
   parent: bus
-  name: senders.payments
+  name: queueName
 }
 
-resource conferences 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' existing = {
-  parent: bus
-  name: senders.conferences
-}
-
-resource onOrders 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for one in orderSenders: {
-    name: guid(orders.id, one.id, roles['Storage Queue Data Message Sender'])
-    scope: orders
+resource onQueue 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for one in toStorage: {
+    name: guid(queue.id, one.id, roles['Storage Queue Data Message Sender'])
+    scope: queue
     properties: {
       principalId: one.id
       principalType: one.type
@@ -59,22 +56,10 @@ resource onOrders 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
   }
 ]
 
-resource onPayments 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for one in paymentSenders: {
-    name: guid(payments.id, one.id, roles['Azure Service Bus Data Sender'])
-    scope: payments
-    properties: {
-      principalId: one.id
-      principalType: one.type
-      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roles['Azure Service Bus Data Sender'])
-    }
-  }
-]
-
-resource onConferences 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for one in conferenceSenders: {
-    name: guid(conferences.id, one.id, roles['Azure Service Bus Data Sender'])
-    scope: conferences
+resource onBusQueue 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for one in toBus: {
+    name: guid(busQueue.id, one.id, roles['Azure Service Bus Data Sender'])
+    scope: busQueue
     properties: {
       principalId: one.id
       principalType: one.type

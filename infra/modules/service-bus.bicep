@@ -11,24 +11,28 @@ param location string
 @description('Tags of every resource.')
 param tags object
 
-@description('Whether the entities of registration are there.')
-param hasRegistration bool
+@description('What each capability that is on brings, as capabilities.json has it.')
+param parts array
 
-@description('Session queues of seat commands.')
-@minValue(1)
-@maxValue(16)
-param seatLanes int
+@description('How many bus queues of a kind there are, by the setting that says it.')
+param counts object
 
 @description('Id of the Log Analytics workspace.')
 param workspaceId string
 
-// Made from shared/topology.py by `make docs`: each value is what Service Bus takes, parents are named by their place.
+// Made from shared/topology.py by `make docs`: each value is what Service Bus takes.
 var entities = loadJsonContent('../entities.json').bus
-var registration = loadJsonContent('../entities.json').registration.bus
-var queueList = concat(entities.queues, hasRegistration ? take(registration.queues, registration.queuesBesideLanes + seatLanes) : [])
-var topicList = concat(entities.topics, hasRegistration ? registration.topics : [])
-var subscriptionList = concat(entities.subscriptions, hasRegistration ? registration.subscriptions : [])
-var ruleList = concat(entities.rules, hasRegistration ? registration.rules : [])
+var partQueues = [for part in parts: concat(part.bus.queues, take(part.bus.countedQueues, counts[part.counted]))]
+var partTopics = [for part in parts: part.bus.topics]
+var partSubscriptions = [for part in parts: part.bus.subscriptions]
+var partRules = [for part in parts: part.bus.rules]
+var queueList = concat(entities.queues, flatten(partQueues))
+var topicList = concat(entities.topics, flatten(partTopics))
+var subscriptionList = concat(entities.subscriptions, flatten(partSubscriptions))
+var ruleList = concat(entities.rules, flatten(partRules))
+// Parents are found by their names: how many stand before one is known at a deployment only.
+var topicNames = [for one in topicList: one.name]
+var subscriptionNames = [for one in subscriptionList: '${one.topic}/${one.name}']
 
 resource namespace 'Microsoft.ServiceBus/namespaces@2024-01-01' = {
   name: name
@@ -62,7 +66,7 @@ resource topics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [
 
 resource subscriptions 'Microsoft.ServiceBus/namespaces/topics/subscriptions@2024-01-01' = [
   for one in subscriptionList: {
-    parent: topics[one.topic]
+    parent: topics[indexOf(topicNames, one.topic)]
     // Their dead letters go to a queue.
     dependsOn: [queues]
     name: one.name
@@ -73,7 +77,7 @@ resource subscriptions 'Microsoft.ServiceBus/namespaces/topics/subscriptions@202
 // The first rule of each is called $Default: a subscription is born with a rule of that name that passes everything.
 resource rules 'Microsoft.ServiceBus/namespaces/topics/subscriptions/rules@2024-01-01' = [
   for one in ruleList: {
-    parent: subscriptions[one.subscription]
+    parent: subscriptions[indexOf(subscriptionNames, '${one.topic}/${one.subscription}')]
     name: one.name
     properties: one.properties
   }

@@ -5,13 +5,7 @@ Reading order:
 - `app`: its verbs, the timer, and the lines of parked entries, for pages and commands.
 - `stages`: the construction of the stages, and of the tasks of this process and of the fleet.
 - `stores`: the tables, containers, queues and topics of an installation.
-- `orders`: registration, a part that an installation may have.
 """
 
-from shared.app.app import App as App, build_entry_reader as build_entry_reader
-from shared.app.orders import (
-    ORDER_NUMBERS as ORDER_NUMBERS,
-    RegistrationPart as RegistrationPart,
-    RegistrationStores as RegistrationStores,
-)
+from shared.app.app import App as App, BuildSite as BuildSite, Parts as Parts, build_entry_reader as build_entry_reader
 from shared.app.stores import TRANSACTION_IDS as TRANSACTION_IDS, Stores as Stores

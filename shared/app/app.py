@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from threading import Event
-from typing import Final, TypeAlias
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
-from shared.app.orders import RegistrationPart
 from shared.app.stages import AppStages
 from shared.app.stores import Stores
 from shared.azure import Cause, Connections, because
+from shared.capability import Chosen, TickStep
 from shared.clock import Clock, Closing, all_tried
+from shared.errors import SettingsError
 from shared.gate import TAKES_FOR, GateTick
 from shared.memory import Memory
 from shared.messages import Delivery
@@ -46,16 +47,55 @@ from shared.workloads import Workloads
 
 #: How long a tick begins further entries behind gates. The bound leaves time for the jobs after them.
 GATES_TAKE: Final = timedelta(seconds=20)
-#: How long a tick begins further rows of the agenda of registration.
-ORDERS_TAKE: Final = timedelta(minutes=3)
+#: How long a tick begins anything further of one capability.
+CAPABILITY_TAKES: Final = timedelta(minutes=3)
 #: How long a tick steps replays.
 REPLAYS_TAKE: Final = timedelta(seconds=20)
-#: The minute of each hour in which the seats of conferences are checked, beside the other work of a whole hour.
-SEATS_CHECKED_AT: Final = 7
 #: Minutes between two drains of the hosts' poison queues: messages there have failed for good, so they may wait.
 POISON_EVERY: Final = 15
 #: Takes the due pointers, and the start of the tick's work in the clock's monotonic seconds.
 Step: TypeAlias = Callable[[Due, float], object]
+
+
+_Choice = TypeVar("_Choice")
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSite(Generic[_Choice]):
+    """All that a capability is built from. Building makes no request."""
+
+    #: With the connections, the clock and the telemetry of this process.
+    stores: Stores
+    settings: Settings
+    choice: _Choice
+
+
+class BuiltPart(NamedTuple):
+    """A capability that is on, and the object with its verbs."""
+
+    chosen: Chosen
+    verbs: Any
+
+
+class Parts(Closing):
+    """The capabilities that are on, built over the stores of an installation. Building makes no request."""
+
+    def __init__(self, stores: Stores, settings: Settings) -> None:
+        #: In the order of the line.
+        self.built: list[BuiltPart] = []
+        for one in settings.capabilities:
+            try:
+                self.built.append(BuiltPart(one, one.build(BuildSite(stores, settings, one.choice))))
+            except SettingsError as error:
+                if not one.capability.may_fail:
+                    raise
+                tell(events.CONSOLE_REFUSED, why=str(error))
+
+    def close(self) -> None:
+        """Close each that has something to close."""
+        for part in self.built:
+            if isinstance(part.verbs, Closing):
+                part.verbs.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +124,9 @@ class Tick:
         yield from (partial(step, due, began) for step in self.last)
 
 
-def build_tick(stages: AppStages, registration: RegistrationPart | None = None) -> Tick:
+def build_tick(stages: AppStages, parts: Sequence[BuiltPart] = ()) -> Tick:
     """Build the tick of a process: its followers of due pointers, and the steps before and after them."""
-    more = [] if registration is None else _steps_of(registration, stages.clock)
+    more = [_step_of(part.verbs, step, stages.clock) for part in parts for step in part.chosen.capability.tick]
     stores, orphans, keeper, tuning = stages.stores, stages.orphans, stages.rooms, stages.tasks.tuning
     gates = GateTick(stores.gates, stores.held_work, stages.releaser, stores.pending, stages.clock)
     followers = Followers([(Range(PENDING, stages.settings.chunk_overdue), stores.pending)], stages.clock)
@@ -119,12 +159,12 @@ def build_tick(stages: AppStages, registration: RegistrationPart | None = None) 
     )
 
 
-def _steps_of(registration: RegistrationPart, clock: Clock) -> list[Step]:
-    def check_seats(_due: Due, began: float) -> None:
-        if clock.now().minute == SEATS_CHECKED_AT:
-            registration.check_seats(began + ORDERS_TAKE.total_seconds())
+def _step_of(verbs: Any, step: TickStep, clock: Clock) -> Step:
+    def run(_due: Due, began: float) -> None:
+        if step.minute is None or clock.now().minute == step.minute:
+            getattr(verbs, step.verb)(began + CAPABILITY_TAKES.total_seconds())
 
-    return [lambda _due, began: registration.follow(began + ORDERS_TAKE.total_seconds()), check_seats]
+    return run
 
 
 def drain_poison_queues(stages: AppStages) -> int:
@@ -143,7 +183,7 @@ def drain_poison_queues(stages: AppStages) -> int:
 class App(Closing):
     """The stages of one process over the stores of its installation. Several threads may call each verb.
 
-    A further part, such as registration, is built in `shared/app` from `stores` and gets a verb here.
+    Each capability that is on is built here, and its functions call its own verbs.
     """
 
     def __init__(
@@ -158,9 +198,8 @@ class App(Closing):
         self.urgent = stages.tasks.urgent
         # Built here, so that no two threads build them.
         self._acceptance, self._processor, self._settler = stages.arrivals, stages.processor, stages.settler
-        #: None where registration is off.
-        self.registration = RegistrationPart(self.stores, settings) if settings.registration.is_on else None
-        self._releaser, self._tick = stages.releaser, build_tick(stages, self.registration)
+        self.parts = Parts(self.stores, settings)
+        self._releaser, self._tick = stages.releaser, build_tick(stages, self.parts.built)
         self._hint_follower = stages.tasks.hint_follower(stages.arrivals.handle)
         self._tasks, self._drain = stages.tasks, stages.tasks.drain(self.process_now) if self.is_pushed else None
 
@@ -211,8 +250,7 @@ class App(Closing):
     def close(self) -> None:
         """Close everything that was opened here. The connections stay open: their maker closes them."""
         self._turns.close()
-        if self.registration:
-            self.registration.close()
+        self.parts.close()
         self.stores.close()
 
 

@@ -275,9 +275,9 @@ _REST_OF_NEWER: Final = 1 / 2
 class PaceLane(Enum):
     """The receivers by how soon their work is needed. Each never falls below a floor."""
 
-    #: Payments, expiry, operators' commands, seats.
+    #: Starts of processes, answers to them, and acts of people.
     FIRST = "first"
-    ORDERS = "orders"
+    PROCESSES = "processes"
     READ_MODELS = "read_models"
 
 
@@ -285,7 +285,7 @@ def share(lane: PaceLane, bearable: float) -> float:
     """Return the part of the time in which a lane works, when the namespace bears this share of the full rate."""
     if lane is PaceLane.FIRST:
         return max(0.5, sqrt(bearable))
-    return max(0.25, bearable) if lane is PaceLane.ORDERS else max(0.1, bearable**2)
+    return max(0.25, bearable) if lane is PaceLane.PROCESSES else max(0.1, bearable**2)
 
 
 def rest_after(work: float, share: float, lock: float) -> float:

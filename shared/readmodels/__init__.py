@@ -26,9 +26,10 @@ from shared.readmodels.pointers import (
 )
 from shared.readmodels.projection import Model as Model, View as View, ViewKey as ViewKey
 from shared.readmodels.reader import (
-    SEATS_LADDER as SEATS_LADDER,
     Answer as Answer,
     KeptAnswers as KeptAnswers,
+    Ladder as Ladder,
+    Rung as Rung,
     ViewReader as ViewReader,
 )
 from shared.readmodels.slot_table import SlotTable as SlotTable, StoredView as StoredView, ViewPlace as ViewPlace

@@ -19,8 +19,8 @@ from azure.data.tables import TableClient, UpdateMode
 from shared.azure import LOST_RACE, error_code, expecting_an_answer
 from shared.clock import Clock
 from shared.errors import ViewCorruptError
-from shared.parts import SLOTS
 from shared.readmodels.projection import Model
+from shared.topology import SLOTS
 
 #: A projector uses a pointer for this long, and reads it again if it is older after its writes.
 PROJECTORS_KEEP: Final = timedelta(seconds=5)

@@ -65,13 +65,6 @@ class Ladder:
         return next((rung.keep for rung in self.rungs if min(left) >= rung.at_least), timedelta())
 
 
-#: Over 200 left: 5 minutes; 100 to 200: one minute; 30 to 99: 20 seconds; fewer: not at all.
-SEATS_LADDER: Final = Ladder(
-    (Rung(201, timedelta(minutes=5)), Rung(100, timedelta(minutes=1)), Rung(30, timedelta(seconds=20))),
-    sold_out=timedelta(seconds=20),
-)
-
-
 class Lasting(Protocol):
     """A value that says how long it may be kept."""
 

@@ -8,13 +8,13 @@ from azure.storage.blob import ContainerClient
 
 from shared.azure import Connections
 from shared.clock import Clock
-from shared.parts import MODELS
 from shared.processes import Homes
 from shared.readmodels.pointers import PROJECTORS_KEEP, READERS_KEEP, KeptPointer, Pointers, Slot
 from shared.readmodels.projection import Model
 from shared.readmodels.reader import ViewReader
 from shared.readmodels.slot_table import SlotTable
 from shared.readmodels.view_writer import Projector, ViewWriter
+from shared.topology import MODELS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from shared.telemetry.choice import (
     quiet_libraries as quiet_libraries,
     telemetry as telemetry,
 )
-from shared.telemetry.events import EVENTS as EVENTS, SPAN_ENDED as SPAN_ENDED
+from shared.telemetry.events import EVENTS as EVENTS, OF_PROCESSES as OF_PROCESSES, SPAN_ENDED as SPAN_ENDED
 from shared.telemetry.log import (
     PIECES as PIECES,
     SILENT as SILENT,
@@ -27,4 +27,4 @@ from shared.telemetry.log import (
     replace_exit as replace_exit,
     tell as tell,
 )
-from shared.telemetry.metrics import METRICS as METRICS
+from shared.telemetry.metrics import METRICS as METRICS, Instrument as Instrument, Metric as Metric

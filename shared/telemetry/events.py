@@ -357,7 +357,7 @@ HOMES_LATE: Final = LogEvent(
     fields=("homes", "late_seconds"),
     meaning="the tick found homes whose events and commands may not have been sent, and sends them; their writer ended",
     remedy="once is a process that ended; if it returns: check whether Service Bus answers (`sluice doctor`)",
-    alert=Alert(severity=Severity.WARNING, where="todouble(fields.late_seconds) >= 180", of_registration=True),
+    alert=Alert(severity=Severity.WARNING, where="todouble(fields.late_seconds) >= 180"),
 )
 HINT_UNSCHEDULED: Final = LogEvent(
     name="sluice.hint.unscheduled",
@@ -371,7 +371,7 @@ PROCESS_STUCK: Final = LogEvent(
     fields=("home", "late_seconds", "error"),
     meaning="a process has not ended two ticks after its deadline, because its timeout fails",
     remedy="the error says why. After it is mended, the next tick ends the process; nothing is lost meanwhile",
-    alert=Alert(severity=Severity.ERROR, of_registration=True),
+    alert=Alert(severity=Severity.ERROR),
 )
 AGENDA_UNSERVED: Final = LogEvent(
     name="sluice.agenda.unserved",
@@ -508,63 +508,15 @@ FLEET_UNREAD: Final = LogEvent(
     fields=("error",),
     meaning="a process could not read how many tasks may run; it continues by the last decision that it read",
 )
-# --- registration ---
+# --- read models ---
 
-CODES_TRIED: Final = LogEvent(
-    name="sluice.codes.tried",
-    level=WARNING,
-    fields=("wrong", "seconds"),
-    meaning="so many requests of a minute had a wrong access code, at one instance: a caller may be guessing codes",
-    remedy="find the caller by the function keys in the requests of show_order, change_order and place_order, and renew "
-    "that key; or among the parked messages of queue `orders`, and take its role away",
-    alert=Alert(severity=Severity.WARNING, of_registration=True),
-)
-SEATS_LATE: Final = LogEvent(
-    name="sluice.seats.late",
-    level=WARNING,
-    fields=("late", "forgotten"),
-    meaning="commands of orders came too late to change seats: reserves after their window, ends ten minutes after it",
-    remedy="their orders expired without seats: search for errors of sell_seats, or allow more instances",
-)
-SEATS_OVERDUE: Final = LogEvent(
-    name="sluice.seats.overdue",
-    level=WARNING,
-    fields=("home", "reservations", "first"),
-    meaning="reservations hold seats ten minutes after their window, because no end of them came; checked once an hour",
-    remedy="`sluice processes show ORDER` for the first one: replay its command if that is parked; else find why it was not sent",
-    alert=Alert(severity=Severity.WARNING, of_registration=True),
-)
-SEATS_UNEVEN: Final = LogEvent(
-    name="sluice.seats.uneven",
-    level=ERROR,
-    fields=("home", "types", "error"),
-    meaning="the seats of a conference do not add up to its quota; checked once an hour",
-    remedy="`sluice seats show CONFERENCE`: stop its sale by a gate, and report it; this is a defect of Sluice",
-    alert=Alert(severity=Severity.ERROR, of_registration=True),
-)
-ORDER_UNSETTLED: Final = LogEvent(
-    name="sluice.order.unsettled",
-    level=WARNING,
-    fields=("home", "payment", "reason"),
-    meaning="a payment confirmed nothing and is kept with its order; logged again if its event is delivered again",
-    remedy="`sluice orders list --unsettled`: pay it back, or agree with the customer on another order",
-    alert=Alert(severity=Severity.WARNING, of_registration=True),
-)
-LETTERS_PARKED: Final = LogEvent(
-    name="sluice.letters.parked",
-    level=ERROR,
-    fields=("letters", "entity"),
-    meaning="the bus gave up on messages of registration, and they were parked; the entity is that of the first one",
-    remedy="find in the log of that entity's function why its deliveries failed, then `sluice parked replay`",
-    alert=Alert(severity=Severity.ERROR, of_registration=True),
-)
 MIGRATION_STANDS: Final = LogEvent(
     name="sluice.migration.stands",
     level=WARNING,
     fields=("model", "phase", "target", "silent_seconds"),
     meaning="a read model's migration made no progress for half an hour; meanwhile every event may be written twice",
     remedy="`sluice migrate status MODEL` names the command that goes on with it; type it again",
-    alert=Alert(severity=Severity.WARNING, of_registration=True),
+    alert=Alert(severity=Severity.WARNING),
 )
 
 # --- usage ---
@@ -611,7 +563,7 @@ CONSOLE_REFUSED: Final = LogEvent(
     level=ERROR,
     fields=("why",),
     meaning="the console was wanted, and the app runs without it: its pages have no address",
-    remedy="switch on Azure's login as docs/deploy.md says, or set SLUICE_CONSOLE to off",
+    remedy="switch on Azure's login as docs/deploy.md says, or take `console` out of SLUICE_CAPABILITIES",
 )
 # --- the start ---
 
@@ -636,4 +588,6 @@ SETTING_UNREAD: Final = LogEvent(
     meaning="a name that begins with `SLUICE_` is read by nothing: a release retired it, or a newer one knows it; the app runs",
     remedy="do what the line says, or update the app",
 )
+#: Those that a process of a capability logs. Their alerts are made where a capability lists them.
+OF_PROCESSES: Final = (HOMES_LATE, PROCESS_STUCK, MIGRATION_STANDS)
 EVENTS: Final = tuple(found for found in globals().values() if isinstance(found, LogEvent))

@@ -50,8 +50,6 @@ class Alert:
     severity: Severity
     #: A condition on the event's fields in the query language of Azure Monitor. Empty: every such event.
     where: str = ""
-    #: True: only registration logs it. An installation without it has no rule, because each rule has a price.
-    of_registration: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

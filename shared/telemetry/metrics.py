@@ -133,35 +133,4 @@ FIRST_CHUNK_DELAY: Final = Metric(
     meaning="from the opening of a gate until the first chunk behind it began",
     remedy="much longer than sluice.release.lag: chunks wait on their queues; `sluice tune show` names the term that binds",
 )
-KEPT_ANSWERS: Final = Metric(
-    name="sluice.seats.kept_answers",
-    kind=Instrument.COUNTER,
-    unit="{decision}",
-    attributes=("outcome",),
-    meaning="decisions by a kept answer about free seats that were checked with a fresh one (one of 20), by outcome: same, stale",
-    remedy="many stale: seats go faster than the ladder of shared/readmodels/reader.py assumes; shorten its times",
-)
-SEATS_SKIPPED: Final = Metric(
-    name="sluice.seats.skipped",
-    kind=Instrument.COUNTER,
-    unit="{command}",
-    attributes=("why",),
-    meaning="commands of orders that changed no seats: known (came twice, or was overtaken), late (a reserve after its window), forgotten (an end ten minutes after its window)",
-    remedy="late or forgotten: the lanes of seat commands are behind; search for errors of sell_seats, or allow more instances",
-)
-ORDER_ANSWERS: Final = Metric(
-    name="sluice.orders.answers",
-    kind=Instrument.COUNTER,
-    unit="{answer}",
-    attributes=("outcome",),
-    meaning="answers of seats to orders: the state that the order is in then, or the class of an answer that was skipped",
-    remedy="many partially_reserved or rejected: orders were taken by kept answers about free seats; see sluice.seats.kept_answers",
-)
-WRONG_CODES: Final = Metric(
-    name="sluice.codes.wrong",
-    kind=Instrument.COUNTER,
-    unit="{request}",
-    meaning="requests with a wrong access code, for an order that is unknown, or for a new order whose id is taken",
-    remedy="many in a minute: sluice.codes.tried has the alert",
-)
 METRICS: Final = tuple(found for found in globals().values() if isinstance(found, Metric))

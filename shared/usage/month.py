@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
+from itertools import chain
 from typing import Any, Final
 
 from shared.azure import BUS, RequestCounts
+from shared.capability import Chosen, Trigger, TriggerKind
 from shared.ledger import Job
-from shared.parts import ORDERS, registration
-from shared.processes import SHARDS
-from shared.topology import POISON_SUFFIX, Entities, rooms, submission_queue, topology, work_queue_names
+from shared.topology import POISON_SUFFIX, rooms, submission_queue, topology, work_queue_names
 from shared.usage.bill import Prices, add, count_requests, price, take_counts, useful
 from shared.usage.diary import MOST_UNNOTED
 
@@ -59,8 +59,7 @@ class Installation:
     work_queues: int = 1
     #: Rooms beside the common one.
     rooms: int = 0
-    #: Lanes of seat commands. 0: registration is off.
-    seat_lanes: int = 0
+    capabilities: tuple[Chosen, ...] = ()
     #: Always-ready instances. Without any, no instance polls, and each tick starts one.
     instances: int = 1
     instance_gb: int = 2
@@ -74,8 +73,8 @@ class Installation:
     def polled(self) -> tuple[str, ...]:
         """The storage queues with a trigger: by push only those that publishers drop submissions into."""
         intake = (submission_queue(), *(f"the queue of room {n}" for n in range(1, self.rooms + 1)))
-        orders = (ORDERS,) if self.seat_lanes else ()
-        return (*intake, *work_queue_names(0 if self.is_push else self.work_queues), *orders)
+        own = (one.source for one in self._triggers if one.kind is TriggerKind.QUEUE)
+        return (*intake, *work_queue_names(0 if self.is_push else self.work_queues), *own)
 
     @property
     def polls_a_day(self) -> int:
@@ -85,24 +84,18 @@ class Installation:
     @property
     def poison_queues(self) -> int:
         """The number of poison queues, which the tick reads in both modes."""
-        whole = topology(self.work_queues, [rooms([f"r{n}" for n in range(self.rooms)]), *self._own])
+        own = chain.from_iterable(one.entities for one in self.capabilities)
+        whole = topology(self.work_queues, [rooms([f"r{n}" for n in range(self.rooms)]), *own])
         return sum(name.endswith(POISON_SUFFIX) for name in whole.queues)
 
     @property
     def bus_listeners(self) -> int:
-        """The number of entities of the bus with a trigger. Each of registration has one."""
-        of_own = [some.bus for some in self._own]
-        queues = sum(len(bus.queues) for bus in of_own)
-        return (
-            BUS_LISTENERS
-            + self.is_push
-            + queues
-            + sum(len(topic.subscriptions) for bus in of_own for topic in bus.topics)
-        )
+        """The number of entities of the bus with a trigger."""
+        return BUS_LISTENERS + self.is_push + sum(one.listens_on_bus for one in self._triggers)
 
     @property
-    def _own(self) -> tuple[Entities, ...]:
-        return (registration(self.seat_lanes),) if self.seat_lanes else ()
+    def _triggers(self) -> list[Trigger]:
+        return [trigger for one in self.capabilities for trigger in one.triggers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,20 +138,22 @@ def _app(one: Installation) -> list[Asker]:
     looks = queues * DAY // (60 * POISON_MINUTES)
     # The urgent lane is one more.
     depths = (one.work_queues + 1) * DAY // (3_600 * DEPTHS_HOURS) if one.is_push else 0
-    agenda, seats = (SHARDS * ticks, DAY // 3_600) if one.seat_lanes else (0, 0)
+    steps = [step for own in one.capabilities for step in own.capability.tick]
+    own = [(step.meaning, step.requests * (ticks if step.minute is None else DAY // 3_600)) for step in steps]
     return [
         Asker(Who.APP, "tick: gates that hold something, what is due", useful(table=REQUESTS_OF_A_TICK * ticks)),
         Asker(Who.APP, f"tick: {queues} poison queues every {POISON_MINUTES} minutes", useful(queue=looks)),
         *([Asker(Who.APP, "tick: depths of the work queues, once an hour", useful(queue=depths))] if depths else []),
-        *([Asker(Who.APP, "tick: what is due on the agenda of registration", useful(table=agenda))] if agenda else []),
-        *([Asker(Who.APP, "tick: conferences with seats, once an hour", useful(table=seats))] if seats else []),
+        *(Asker(Who.APP, f"tick: {meaning}", useful(table=number)) for meaning, number in own),
         Asker(Who.APP, "tick: payloads without a submission, once a day", _payload_sweep(one.rooms)),
         Asker(Who.APP, "tick: old notes of deliveries, once a day", useful(table=1)),
         Asker(Who.APP, "tick: rooms without a container, queues that no function reads, once a day", OF_ROOMS),
         Asker(
             Who.APP,
             "notes of its own request counts",
-            useful(table=(REQUESTS_OF_A_TICK * ticks + agenda + seats + looks + depths) // MOST_UNNOTED),
+            useful(
+                table=(REQUESTS_OF_A_TICK * ticks + sum(number for _, number in own) + looks + depths) // MOST_UNNOTED
+            ),
         ),
     ]
 

@@ -19,9 +19,9 @@ from azure.core.exceptions import AzureError
 from azure.storage.blob import BlobLeaseClient
 from servicebus_local.launcher import Broker
 
-from shared.parts import registration
+from capabilities.registration.entities import registration
+from capabilities.registration.views import ORDER_MODEL
 from shared.readmodels import READERS_KEEP, Phase, Slot
-from shared.registration import ORDER_MODEL
 from shared.topology import topology
 from tests.benchmarks.document import write
 from tests.benchmarks.registration_steady import LEAST_RATE
@@ -119,7 +119,9 @@ def main(arguments=()):
     try:
         with Azurite.start() as azurite:
             provision(azurite.connection_string, topology(entities=[registration()]))
-            settings = settings_for(azurite.connection_string, broker.connection_string) | {"SLUICE_REGISTRATION": "on"}
+            settings = settings_for(azurite.connection_string, broker.connection_string) | {
+                "SLUICE_CAPABILITIES": "registration"
+            }
             world, migrator = play(settings, options)
     finally:
         broker.stop()

@@ -24,14 +24,16 @@ from typing import Any, TypeVar
 from azure.core.exceptions import AzureError
 from servicebus_local.launcher import Broker
 
-from shared.app import RegistrationStores, Stores
+from capabilities.registration import http
+from capabilities.registration.flows import RegistrationStores
+from capabilities.registration.public_messages import CONFERENCES_QUEUE
+from capabilities.registration.views import ORDER_MODEL
+from shared.app import Stores
 from shared.azure import BusMessage, BusSender
 from shared.azure.connections import Connections
 from shared.errors import StorageUnavailableError
-from shared.parts import SLOTS
-from shared.registration import CONFERENCES_QUEUE, ORDER_MODEL, http
 from shared.settings import Settings
-from shared.topology import topology
+from shared.topology import SLOTS, topology
 from tests.benchmarks.document import write
 from tests.benchmarks.fleet import Fleet, fleet
 from tests.outside import seat_checker
@@ -46,7 +48,7 @@ GATE, CONFERENCE = "sale", "pycon"
 WORKERS = 3
 _PRICE = "500.00"
 #: Nobody pays here, so no window may end before the last answer.
-SETTINGS = {"SLUICE_REGISTRATION": "on", "SLUICE_SEAT_LANES": "1", "SLUICE_RESERVATION_SECONDS": "86400"}
+SETTINGS = {"SLUICE_CAPABILITIES": "registration", "SLUICE_SEAT_LANES": "1", "SLUICE_RESERVATION_SECONDS": "86400"}
 PATIENCE = 2400.0
 _Found = TypeVar("_Found")
 

@@ -20,10 +20,7 @@ from azure.servicebus import NEXT_AVAILABLE_SESSION, AutoLockRenewer, ServiceBus
 from azure.servicebus.exceptions import OperationTimeoutError, ServiceBusError
 from azure.storage.queue import QueueClient, QueueMessage
 
-from shared.app import App, RegistrationPart
-from shared.azure import Connections
-from shared.messages import Delivery
-from shared.parts import (
+from capabilities.registration.entities import (
     CONFERENCES_VIEW,
     DEAD,
     ORDER_EVENTS,
@@ -35,7 +32,12 @@ from shared.parts import (
     TIMEOUTS,
     seat_lane_names,
 )
-from shared.registration import CONFERENCES_QUEUE, DeadLetter
+from capabilities.registration.flows import RegistrationPart
+from capabilities.registration.public_messages import CONFERENCES_QUEUE
+from shared.app import App
+from shared.azure import Connections
+from shared.capability import DeadLetter
+from shared.messages import Delivery
 from shared.settings import Settings
 from shared.signals import Hint
 from shared.workloads import Workloads
@@ -185,7 +187,7 @@ class Instance:
 
     def _manage(self, bodies: Sequence[bytes]) -> None:
         for body in bodies:
-            self._part.take(Delivery(queue=str(CONFERENCES_QUEUE), message_id="m", body=body, count=1))
+            self._part.take_from_bus(Delivery(queue=str(CONFERENCES_QUEUE), message_id="m", body=body, count=1))
 
     def _park(self, bodies: Sequence[bytes]) -> None:
         self._record.write("dead", letters=len(bodies))
@@ -202,13 +204,12 @@ def main() -> None:
     record, settings = Record(Path(role.record)), Settings.parse(role.settings)
     with Connections.parse(role.settings) as connections:
         app = App(connections, settings, Workloads.load(settings.workloads, role.settings))
-        if app.registration is None:
-            raise SystemExit("SLUICE_REGISTRATION is off")
+        (part,) = app.parts.built
         while role.ticks:
             with record.invocation("tick"):
                 app.tick()
             time.sleep(_TICK_EVERY)
-        threads = [threading.Thread(target=one) for one in Instance(role, app, app.registration, record).loops()]
+        threads = [threading.Thread(target=one) for one in Instance(role, app, part.verbs, record).loops()]
         for thread in threads:
             thread.start()
         record.write("ready")

@@ -10,10 +10,7 @@ from typing import Any, ClassVar, Final
 from azure.servicebus import ServiceBusReceivedMessage
 from servicebus_local.entities import Namespace
 
-from shared.app import App, RegistrationPart
-from shared.azure import Cause, because
-from shared.messages import Delivery
-from shared.parts import (
+from capabilities.registration.entities import (
     CONFERENCES_VIEW,
     ORDER_EVENTS,
     ORDERS_VIEW,
@@ -23,9 +20,13 @@ from shared.parts import (
     TIMEOUTS,
     seat_lane_names,
 )
+from capabilities.registration.flows import RegistrationPart
+from capabilities.registration.http import LONGEST_WAIT
+from capabilities.registration.public_messages import CONFERENCES_QUEUE
+from shared.app import App
+from shared.azure import Cause, because
+from shared.messages import Delivery
 from shared.processes import decode_events
-from shared.registration import CONFERENCES_QUEUE
-from shared.registration.http import LONGEST_WAIT
 from shared.settings import Settings
 from shared.signals import Hint
 from shared.topology import topology
@@ -57,7 +58,7 @@ class Sluice(Contender):
     """Registration as it is."""
 
     who = "Sluice"
-    settings: ClassVar[Mapping[str, str]] = {"SLUICE_REGISTRATION": "on"}
+    settings: ClassVar[Mapping[str, str]] = {"SLUICE_CAPABILITIES": "registration"}
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         super().__init__(settings)
@@ -68,8 +69,8 @@ class Sluice(Contender):
     @property
     def part(self) -> RegistrationPart:
         """Registration in this process."""
-        assert self.app.registration is not None, "the settings turn it on"
-        return self.app.registration
+        (part,) = self.app.parts.built
+        return part.verbs
 
     @staticmethod
     def entities() -> Namespace:

@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from console import OrdersPart, Snapshot, View
+from capabilities.registration.pages import PAGES as ORDER_PAGES, OrdersPart
+from capabilities.registration.views import ORDER_MODEL
+from console import Snapshot, View
 from shared.readmodels import Migration
-from shared.registration import ORDER_MODEL
 from shared.usage import load
 from tests.browser.conftest import check_pages, serving
 from tests.registration.conftest import installation
@@ -28,8 +29,15 @@ def served():
         migration.start()
         migration.verify()
         snapshot = Snapshot(world.stores, work_queues=1, rooms=(), ahead=timedelta(minutes=10))
-        part = OrdersPart(world.own, world.settings.registration)
-        view = View(stores=world.stores, snapshot=snapshot, clock=world.clock, prices=load(), orders=part)
+        part = OrdersPart(world.own, world.choice)
+        view = View(
+            stores=world.stores,
+            snapshot=snapshot,
+            clock=world.clock,
+            prices=load(),
+            pages=(ORDER_PAGES,),
+            parts={"registration": part},
+        )
         with serving(view) as login:
             yield SimpleNamespace(login=login, migration=migration)
 

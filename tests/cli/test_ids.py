@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shared.app import ORDER_NUMBERS, TRANSACTION_IDS, RegistrationStores, Stores
+from capabilities.registration.flows import ORDER_NUMBERS, RegistrationStores
+from capabilities.registration.order import order_home
+from shared.app import TRANSACTION_IDS, Stores
 from shared.azure.connections import Connections
 from shared.ids import RangeGenerator
 from shared.ledger.records import Job, JobState, PlanBlob
 from shared.processes import Alias
-from shared.registration import order_home
 
 
 def test_numbers_drawn_one_after_another_never_repeat(sluice):

@@ -9,6 +9,7 @@ from decimal import Decimal
 import pytest
 from typer.testing import CliRunner
 
+from capabilities.registration.public_messages import PlaceOrder
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.errors import RefusedError
@@ -16,7 +17,6 @@ from shared.ledger.records import Job, JobState, PlanBlob, Portion, Totals
 from shared.messages import Delivery
 from shared.operating.replay import ReplayPace, Selection
 from shared.parked.entry import ACCEPT, chunk_key, job_note
-from shared.registration import PlaceOrder
 from tests.registration.conftest import installation
 from tools.cli.main import app
 from tools.local.paths import ROOT

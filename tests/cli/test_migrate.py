@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 from azure.core.exceptions import ResourceNotFoundError
 
-from shared.app import RegistrationStores, Stores
+from capabilities.registration.entities import registration
+from capabilities.registration.flows import RegistrationStores
+from capabilities.registration.order import OrderPlaced, event_of, order_home
+from capabilities.registration.views import ORDER_MODEL, READ_MODELS
+from shared.app import Stores
 from shared.azure import Connections
-from shared.parts import registration
 from shared.processes import Commit, EventRange
 from shared.readmodels import Slot
-from shared.registration import ORDER_MODEL, READ_MODELS, order_home
-from shared.registration.order import OrderPlaced, event_of
 from shared.topology import topology
 from tests.repo.test_commands import BLOCK
 from tests.waiting import LIMIT
@@ -33,7 +34,7 @@ PRICE = Decimal("500.00")
 def on(stack_settings, provisioned):
     """The settings of an installation with registration, whose tables exist."""
     provision(provisioned.connection_string, topology(entities=[registration()]))
-    return stack_settings | {"SLUICE_REGISTRATION": "on"}
+    return stack_settings | {"SLUICE_CAPABILITIES": "registration"}
 
 
 @pytest.fixture
@@ -137,7 +138,7 @@ def test_an_unknown_model_or_no_registration_is_a_wrong_call(sluice, on, stack_s
     unknown = sluice("migrate", "status", "seats", settings=on)
     assert (unknown.returncode, "there is no read model 'seats'" in unknown.stderr) == (2, True)
     off = sluice("migrate", "status", "orders", settings=stack_settings)
-    assert (off.returncode, "SLUICE_REGISTRATION is off" in off.stderr) == (2, True)
+    assert (off.returncode, "registration is off" in off.stderr) == (2, True)
 
 
 def test_the_document_lists_every_version(on):

@@ -9,8 +9,8 @@ from servicebus_local.certificates import AUTHORITY, tls_context
 from servicebus_local.entities import Namespace
 from servicebus_local.launcher import Broker
 
+from capabilities.registration.entities import registration
 from shared.azure import Connections
-from shared.parts import registration
 from shared.topology import topology
 from tests.cli.bus_administration import EVERYTHING, Administration
 from tools.cli.doctor import Finding, State, examine
@@ -70,7 +70,7 @@ def test_only_what_is_missing_is_made(sluice, empty):
 def test_a_bus_that_takes_its_entities_from_a_file_is_named_with_the_command(sluice, stack_settings):
     """Neither the emulator nor the local broker makes an entity; its file comes from the same topology."""
     with Broker.start(Namespace()) as bus:
-        settings = {**stack_settings, "SluiceBus": bus.connection_string, "SLUICE_REGISTRATION": "on"}
+        settings = {**stack_settings, "SluiceBus": bus.connection_string, "SLUICE_CAPABILITIES": "registration"}
         done = sluice("provision", "--json", settings=settings)
     missing = [one for one in outcomes(done)["missing"] if one["kind"] in {"bus queue", "subscription"}]
     assert done.returncode == 1

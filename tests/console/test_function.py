@@ -13,6 +13,7 @@ from werkzeug.wrappers import Request, Response
 from console import Application, View, function as mount
 from console.azure_login import AzureLogin
 from console.pages import ROUTES
+from functions.of_capability import make_reply, read_call
 from shared.telemetry import events
 from shared.usage import load
 from tests.console.fillings import hold
@@ -34,7 +35,11 @@ class Caller:
         if principal is not None:
             sent["x-ms-client-principal"] = principal
         url = path if path.startswith("http") else f"{BASE}{path}"
-        return mount.send(self._application, func.HttpRequest(method, url, headers=sent, body=body))
+        return self.hand_on(func.HttpRequest(method, url, headers=sent, body=body))
+
+    def hand_on(self, request):
+        """Hand a request on as the function does."""
+        return make_reply(mount.send(self._application, read_call(request)))
 
 
 @pytest.fixture
@@ -131,9 +136,9 @@ def test_whoever_has_no_role_or_cannot_be_read_is_refused(house, caller, princip
 def test_the_name_with_underscores_is_not_the_header_that_azure_guards(caller):
     """In WSGI both are one name. Azure's login takes away a sender's own of the first spelling alone."""
     request = func.HttpRequest("GET", BASE, headers={"X_MS_CLIENT_PRINCIPAL": describe("Operator")}, body=b"")
-    assert mount.send(caller._application, request).status_code == 302
+    assert caller.hand_on(request).status_code == 302
     mixed = {"x_ms-client_principal": describe("Operator"), "x-ms-client-principal": describe("Reader")}
-    reply = mount.send(caller._application, func.HttpRequest("GET", BASE, headers=mixed, body=b""))
+    reply = caller.hand_on(func.HttpRequest("GET", BASE, headers=mixed, body=b""))
     assert b"may only read" in reply.get_body()
 
 
@@ -329,7 +334,7 @@ def test_a_hostile_header_is_text(plain, value):
 def test_a_name_that_is_none_of_a_header_is_dropped(plain, name):
     """It would be another header's in WSGI, or a word of WSGI itself."""
     request = func.HttpRequest("GET", BASE, headers={name: "1", "x-kept": "2"}, body=b"")
-    found = heard(mount.send(echo, request))
+    found = heard(Caller(echo).hand_on(request))
     assert (found["headers"]["X-Kept"], "1" in found["headers"].values()) == ("2", False)
 
 

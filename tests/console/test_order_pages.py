@@ -5,10 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from console import Application, LocalLogin, OrdersPart, Snapshot, View
+from capabilities.registration.pages import PAGES, OrdersPart
+from capabilities.registration.views import ORDER_MODEL
+from console import Application, LocalLogin, Snapshot, View
 from shared.processes import STUCK_AFTER
 from shared.readmodels import Migration
-from shared.registration import ORDER_MODEL
 from shared.usage import load
 from tests.console.conftest import PORT, Visitor
 from tests.console.test_acts import Form
@@ -36,8 +37,15 @@ def world():
 def application(world):
     """The console over it."""
     snapshot = Snapshot(world.stores, work_queues=1, rooms=(), ahead=timedelta(minutes=10))
-    part = OrdersPart(world.own, world.settings.registration)
-    view = View(stores=world.stores, snapshot=snapshot, clock=world.clock, prices=load(), orders=part)
+    part = OrdersPart(world.own, world.choice)
+    view = View(
+        stores=world.stores,
+        snapshot=snapshot,
+        clock=world.clock,
+        prices=load(),
+        pages=(PAGES,),
+        parts={"registration": part},
+    )
     login = LocalLogin(PORT, "dana", may_act=True, monotonic=world.clock.monotonic)
     return login, Application(view, login)
 
@@ -86,7 +94,7 @@ def test_orders_are_listed_a_page_at_a_time_and_found(visitor, count, monkeypatc
     assert "None of the 3 orders" in words(visitor.get("/orders?unsettled=yes"))
     assert visitor.get("/orders?state=eaten").status_code == 400
     assert visitor.get("/orders?id=order-1").headers["Location"].endswith("/order/order-1")
-    monkeypatch.setattr("console.pages.orders._MOST", 2)
+    monkeypatch.setattr("capabilities.registration.pages._MOST", 2)
     seen, address = [], "/orders"
     while address:
         text = visitor.get(address).text

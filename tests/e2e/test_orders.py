@@ -28,7 +28,7 @@ def stack(worker, tmp_path_factory):
     """A stack with registration, whose host requires function keys."""
     keys = tmp_path_factory.mktemp("keys") / "keys.json"
     settings = {
-        "SLUICE_REGISTRATION": "on",
+        "SLUICE_CAPABILITIES": "registration",
         "AzureFunctionsJobHost__extensions__queues__maxPollingInterval": "00:00:00.5",
     }
     words = ("--auth", "--keys", str(keys))

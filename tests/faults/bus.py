@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from azure.servicebus.exceptions import ServiceBusConnectionError
 
+from capabilities.registration.entities import registration
 from shared.azure.connections import Connections
-from shared.parts import registration
 from shared.pipeline import LOOKS_PROPERTY
 
 #: The topics whose messages are copied to subscriptions; of the others nobody here has one.

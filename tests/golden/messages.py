@@ -67,7 +67,7 @@ def words():
         "mark": p.Mark,
         "seen by": p.SeenBy,
         "gate change": p.ChangeKind,
-        "refusal": p.Reason,
+        "refusal": (*p.Reason, *p.OrderReason),
         "result": p.ResultReason,
     }
     keys = {

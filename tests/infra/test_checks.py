@@ -29,6 +29,7 @@ READ = (
     "LICENSE",
     "Makefile",
     "azure.yaml",
+    "capabilities",
     "console",
     "function_app.py",
     "functions",
@@ -241,24 +242,26 @@ SEEDS = {
             "bus queue seat-commands-00 is deployed",
         ),
         "tables of registration deployed unasked": (
-            replacing(APP_STORAGE, "hasRegistration ? registration.tables : []", "registration.tables"),
+            replacing(
+                "infra/main.bicep", "param capabilities string = ''", "param capabilities string = 'registration'"
+            ),
             "table homes is deployed",
         ),
         "lanes of seats that do not follow the parameter": (
-            replacing(BUS, "registration.queuesBesideLanes + seatLanes", "registration.queuesBesideLanes + 1"),
+            replacing("infra/main.bicep", "SLUICE_SEAT_LANES: seatLanes }", "SLUICE_SEAT_LANES: 1 }"),
             "bus queue seat-commands-01 of shared/topology.py is not deployed",
         ),
         "dead letters that stay where nobody reads them": (
             in_json(
-                "infra/entities.json",
-                lambda file: file["registration"]["bus"]["queues"][5]["properties"].pop(
+                "infra/capabilities.json",
+                lambda file: file["registration"]["bus"]["countedQueues"][0]["properties"].pop(
                     "forwardDeadLetteredMessagesTo"
                 ),
             ),
             "bus queue seat-commands-00 is",
         ),
         "a reply that reaches no process": (
-            in_json("infra/entities.json", lambda file: file["registration"]["bus"]["rules"].pop()),
+            in_json("infra/capabilities.json", lambda file: file["registration"]["bus"]["rules"].pop()),
             "rule seats-events/processes/rule-2 of shared/topology.py is not deployed",
         ),
         "a rule beside the one that passes everything": (
@@ -299,7 +302,7 @@ SEEDS = {
             "Azure's login is there",
         ),
         "an app that does not know of it": (
-            replacing(APP, "hasConsole ? 'on' : 'off'", "'off'"),
+            replacing("infra/main.bicep", "contains(line, 'console') ? 'on' : 'off'", "'off'"),
             "with a console True, the app has 'off'",
         ),
         "a role that no page knows": (
@@ -427,11 +430,15 @@ SEEDS = {
             "a-publisher has, and should not: Storage Blob Data Contributor on the container plans",
         ),
         "a customer who tells of payments": (
-            replacing(OF_SENDERS, "for one in paymentSenders", "for one in union(orderSenders, paymentSenders)"),
+            replacing(
+                "infra/main.bicep",
+                "union(whoDeploys, paymentSenders)",
+                "union(whoDeploys, paymentSenders, orderSenders)",
+            ),
             "one-of-orderSenders has, and should not: Azure Service Bus Data Sender on the bus queue payments",
         ),
         "a bank that sends to all of the bus": (
-            replacing(OF_SENDERS, "scope: payments", "scope: bus"),
+            replacing(OF_SENDERS, "scope: busQueue", "scope: bus"),
             "one-of-paymentSenders has, and should not: Azure Service Bus Data Sender on the namespace",
         ),
         "a shop without its queue": (
@@ -440,8 +447,8 @@ SEEDS = {
         ),
         "a shop on the queue of payments": (
             in_json(
-                "infra/entities.json",
-                lambda file: file["registration"]["senders"].update(conferences="payments"),
+                "infra/capabilities.json",
+                lambda file: file["registration"]["senders"][2].update(queue="payments"),
             ),
             "one-of-conferenceSenders has, and should not: Azure Service Bus Data Sender on the bus queue payments",
         ),
@@ -481,8 +488,8 @@ SEEDS = {
             "the app has not: Azure Service Bus Data Owner on the bus queue results",
         ),
         "a lane of registration without its count": (
-            replacing(OF_APP, "registration.bus.queuesBesideLanes + seatLanes", "registration.bus.queuesBesideLanes"),
-            "with hasRegistration the app has not: Azure Service Bus Data Owner on the bus queue seat-commands-01",
+            in_json("infra/capabilities.json", lambda file: file["registration"]["listened"]["countedQueues"].pop(0)),
+            "with capability registration the app has not: Azure Service Bus Data Owner on the bus queue seat-commands-0",
         ),
         "counts that nobody may read by default": (
             replacing(
@@ -565,13 +572,13 @@ SEEDS = {
             "the app refuses its settings",
         ),
         "a workload that the app is not told of": (
-            replacing(APP, "union(settings, own, code, polling", "union(settings, own, polling"),
+            replacing(APP, "union(settings, own, lineSettings, code, polling", "union(settings, own, polling"),
             "the app has the workloads theirs:Theirs, expected own:Own",
         ),
         "a parameter that does not reach the app": (
             replacing(
                 APP,
-                "union(settings, own, code, polling, warm, hosts)",
+                "union(settings, own, lineSettings, code, polling, warm, hosts)",
                 "union(own, code, polling, warm, hosts)",
             ),
             "what a parameter says does not reach the app",
@@ -606,12 +613,12 @@ SEEDS = {
             "with hasWarming True, the app has SLUICE_WARM_IDENTITY None",
         ),
         "an app that does not know that registration is on": (
-            replacing(APP, "hasRegistration ? 'on' : 'off'", "'off'"),
-            "with hasRegistration True and seatLanes 3, the app has ('off', '3')",
+            replacing(APP, "own, lineSettings,", "own,"),
+            "with {'hasRegistration': True} and seatLanes 3, the app has ('', 'off', None)",
         ),
         "a command that does not know the lanes": (
             replacing("infra/main.bicep", "output SLUICE_SEAT_LANES string = decided.SLUICE_SEAT_LANES", ""),
-            "with hasRegistration False and seatLanes 3, the command has ('off', None)",
+            "with {'hasRegistration': True} and seatLanes 3, the command has ('registration', 'on', None)",
         ),
         "warmed instances that nobody asked for": (
             replacing(APP, "var warm = empty(warmIdentityId) ? {} :", "var warm = empty('a') ? {} :"),
@@ -733,7 +740,11 @@ SEEDS = {
     },
     "alerts": {
         "rules of registration that cost although it is off": (
-            replacing("infra/modules/alerts.bicep", "alert.isOfBase || hasRegistration", "true"),
+            replacing(
+                "infra/modules/alerts.bicep",
+                "flatten(partAlerts)",
+                "loadJsonContent('../capabilities.json').registration.alerts",
+            ),
             "a rule listens to sluice.codes.tried, which no event of this installation is called",
         ),
         "an event in the catalogue only": (

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from capabilities.registration.entities import DEAD, MOST_SEAT_LANES, registration
 from shared.errors import SettingsError
-from shared.parts import DEAD, MOST_SEAT_LANES, registration
 from shared.settings import Settings
 from shared.topology import topology
 from tools.local.stack import sample_values
@@ -19,12 +19,12 @@ def parsed(**values):
 def test_an_installation_without_registration_has_what_it_had():
     """No entity of it is made, looked for, or read."""
     assert topology(2, parsed().entities) == topology(2)
-    assert parsed().registration.is_on is False
+    assert parsed().capabilities == ()
 
 
 def test_an_installation_with_registration_has_its_entities_behind_the_others():
-    """Bicep names some entities by their place, so what is there keeps it."""
-    base, whole = topology(), topology(entities=parsed(REGISTRATION="on", SEAT_LANES="2").entities)
+    """Their dead letters' queue is the first of its own: Service Bus wants it before those that forward to it."""
+    base, whole = topology(), topology(entities=parsed(CAPABILITIES="registration", SEAT_LANES="2").entities)
     assert set(whole.queues) - set(base.queues) == {"orders", "orders-poison"}
     assert whole.containers == (*base.containers, "mementos")
     assert whole.tables == (*base.tables, "homes", "agenda", "readmodela", "readmodelb", "models")
@@ -60,30 +60,34 @@ def test_only_the_lanes_have_sessions_and_a_replay_of_their_commands_passes():
 
 def test_settings_of_registration_have_their_values():
     """Each reaches the choice by its own name."""
-    choice = parsed(
-        REGISTRATION="on",
-        RESERVATION_SECONDS="5",
-        RESERVATION_BUFFER_SECONDS="1",
-        SEATS_PER_ORDER="7",
-        SEAT_LANES="3",
-        SNAPSHOT_EVENTS="50",
-    ).registration
-    assert (choice.is_on, choice.seats_per_order, choice.seat_lanes, choice.snapshot_events) == (True, 7, 3, 50)
+    choice = (
+        parsed(
+            CAPABILITIES="registration",
+            RESERVATION_SECONDS="5",
+            RESERVATION_BUFFER_SECONDS="1",
+            SEATS_PER_ORDER="7",
+            SEAT_LANES="3",
+            SNAPSHOT_EVENTS="50",
+        )
+        .capability("registration")
+        .choice
+    )
+    assert (choice.seats_per_order, choice.seat_lanes, choice.snapshot_events) == (7, 3, 50)
     assert (choice.reservation, choice.buffer) == (timedelta(seconds=5), timedelta(seconds=1))
 
 
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("REGISTRATION", "yes", "expected one of off, on"),
+        ("REGISTRATION", "yes", "expected off or on"),
         ("RESERVATION_BUFFER_SECONDS", "0", "expected a whole number from 1"),
         ("SEAT_LANES", str(MOST_SEAT_LANES + 1), f"expected a whole number from 1 to {MOST_SEAT_LANES}"),
     ],
 )
 def test_a_setting_beyond_its_bounds_is_refused(name, text, said):
-    """The app does not start with it, also where registration is off."""
+    """The app does not start with it."""
     with pytest.raises(SettingsError, match=said):
-        parsed(**{name: text})
+        parsed(**{"CAPABILITIES": "registration", name: text})
 
 
 @pytest.mark.parametrize("lanes", [0, MOST_SEAT_LANES + 1])

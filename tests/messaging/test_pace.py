@@ -11,7 +11,7 @@ from shared.processes.publisher import rest_after, share
 from shared.telemetry import events
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
-FLOORS = {PaceLane.FIRST: 0.5, PaceLane.ORDERS: 0.25, PaceLane.READ_MODELS: 0.1}
+FLOORS = {PaceLane.FIRST: 0.5, PaceLane.PROCESSES: 0.25, PaceLane.READ_MODELS: 0.1}
 #: Operations that one batch of a lane makes in a second of work, and all lanes at full rate.
 RATE = 100
 FULL = RATE * len(FLOORS)
@@ -73,7 +73,7 @@ def test_a_batch_that_failed_comes_again_without_a_rest():
     clock = HandClock()
     pushback = Pushback(clock)
     pushback.slow("bus")
-    with pytest.raises(KeyError), Pace(pushback, clock, clock.sleep)(PaceLane.ORDERS, lock=30):
+    with pytest.raises(KeyError), Pace(pushback, clock, clock.sleep)(PaceLane.PROCESSES, lock=30):
         raise KeyError
     assert clock.seconds == 0
 
@@ -123,7 +123,7 @@ def test_the_floors_hold_against_a_broker_that_refuses(limit):
     for lane, floor in FLOORS.items():
         # A lane begins at whole steps.
         assert worked[lane] >= floor * (1 - STEP), (lane, worked)
-    assert worked[PaceLane.FIRST] >= worked[PaceLane.ORDERS] >= worked[PaceLane.READ_MODELS]
+    assert worked[PaceLane.FIRST] >= worked[PaceLane.PROCESSES] >= worked[PaceLane.READ_MODELS]
 
 
 def test_a_broker_that_bears_everything_slows_nobody():

@@ -23,7 +23,7 @@ OWN_SEATS = {"half": 1}
 #: Requests at a time, and guesses of one burst.
 AT_ONCE, BURST = 8, 150
 SETTINGS = {
-    "SLUICE_REGISTRATION": "on",
+    "SLUICE_CAPABILITIES": "registration",
     # No window ends during the run.
     "SLUICE_RESERVATION_SECONDS": "7200",
     # Azure's login, of which the requests have the header.

@@ -25,7 +25,7 @@ from tools.local.stack import StackOptions, running
 CUSTOMERS, QUOTA, AT_ONCE = 200, 120, 16
 #: A process is killed whenever so many customers more have an answer, have it again, and have their seats.
 KILL_AFTER, KILL_AGAIN, KILL_LATER = 20, 50, 150
-SETTINGS = {"SLUICE_REGISTRATION": "on", "SLUICE_RESERVATION_SECONDS": "7200"}
+SETTINGS = {"SLUICE_CAPABILITIES": "registration", "SLUICE_RESERVATION_SECONDS": "7200"}
 #: What a connection to a process that is killed ends by.
 LOST = (OSError, http.client.HTTPException)
 

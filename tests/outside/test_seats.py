@@ -15,7 +15,7 @@ from tests.waiting import until
 from tools.local.stack import StackOptions, running
 
 SETTINGS = {
-    "SLUICE_REGISTRATION": "on",
+    "SLUICE_CAPABILITIES": "registration",
     "SLUICE_RESERVATION_SECONDS": "40",
     "SLUICE_RESERVATION_BUFFER_SECONDS": "1",
 }

@@ -21,13 +21,13 @@ def written(folder, text):
 
 def test_a_project_without_the_file_has_no_settings_of_its_own(tmp_path):
     """As a copy of an earlier release, with its code beside function_app.py."""
-    assert read_own(tmp_path) == {}
+    assert read_own(tmp_path, {}) == {}
 
 
 def test_settings_of_a_person_s_own_code_stand_there_too(tmp_path):
     """A workload reads them in `configured`. A retired name is told of later, and refused nowhere."""
     said = {"SLUICE_WORKLOADS": "own.sales:Sales", "ENRICHMENT_URL": "http://x", "SLUICE_IDLE_STEP_MS": "5"}
-    assert read_own(written(tmp_path, said)) == said
+    assert read_own(written(tmp_path, said), {}) == said
     assert list(Settings.parse({**sample_values(), **said}).unread) == ["SLUICE_IDLE_STEP_MS"]
 
 
@@ -52,7 +52,7 @@ def test_settings_of_a_person_s_own_code_stand_there_too(tmp_path):
 def test_what_has_no_place_in_the_file_is_refused(tmp_path, said, why):
     """The file goes where the code goes: a wrong name in it is wrong everywhere, and a secret is everybody's."""
     with pytest.raises(SettingsError) as error:
-        read_own(written(tmp_path, said))
+        read_own(written(tmp_path, said), {})
     assert why in str(error.value)
     assert "abc" not in str(error.value)
 
@@ -60,7 +60,7 @@ def test_what_has_no_place_in_the_file_is_refused(tmp_path, said, why):
 def test_everything_wrong_is_said_at_once(tmp_path):
     """A person corrects the file once."""
     with pytest.raises(SettingsError, match=r"SluiceBus is a connection.*SLUICE_ROMOS is no setting"):
-        read_own(written(tmp_path, {"SluiceBus": "x", "SLUICE_ROMOS": "a"}))
+        read_own(written(tmp_path, {"SluiceBus": "x", "SLUICE_ROMOS": "a"}), {})
 
 
 @pytest.mark.parametrize(

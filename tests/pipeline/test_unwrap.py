@@ -104,7 +104,7 @@ def test_nothing_else_in_the_source_decodes_a_body():
     """A second rule would park or replay another message than the one that was read."""
     decoders = {
         str(module.relative_to(ROOT))
-        for package in ("shared", "functions", "tools/cli", "console")
+        for package in ("shared", "functions", "capabilities", "tools/cli", "console")
         for module in (ROOT / package).rglob("*.py")
         if "b64decode" in module.read_text() or "a2b_base64" in module.read_text()
     }

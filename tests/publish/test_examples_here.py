@@ -72,7 +72,7 @@ def here(tmp_path_factory):
     folder = tmp_path_factory.mktemp("here")
     (folder / ".venv").symlink_to(BIN.parent)
     (folder / "usage.ndjson").write_bytes(b"".join(line + b"\n" for line in LINES))
-    options = StackOptions(instances=1, settings={"SLUICE_REGISTRATION": "on"})
+    options = StackOptions(instances=1, settings={"SLUICE_CAPABILITIES": "registration"})
     with (
         running(options) as stack,
         Door(stack.settings, folder / "door") as door,

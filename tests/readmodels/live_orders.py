@@ -12,11 +12,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from shared.app import RegistrationStores, Stores
+from capabilities.registration import order as bodies
+from capabilities.registration.conference_views import OrderViews
+from capabilities.registration.flows import RegistrationStores
+from capabilities.registration.order import calculate, event_of, fold_order, order_home
+from capabilities.registration.views import ORDER_MODEL
+from shared.app import Stores
 from shared.azure import Connections
 from shared.processes import Commit, EventRange
-from shared.registration import ORDER_MODEL, OrderViews, fold_order, order as bodies, order_home
-from shared.registration.order import calculate, event_of
 
 PRICES = {"a": Decimal("5.00"), "b": Decimal("7.50")}
 #: Threads that place orders, each the owner of its own, and threads that read them.

@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from shared.readmodels import SEATS_LADDER, KeptAnswers
+from capabilities.registration.conference_views import SEATS_LADDER
+from shared.readmodels import KeptAnswers
 from tests.gate.conftest import ManualClock
 
 MINUTE = timedelta(minutes=1)

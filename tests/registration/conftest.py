@@ -11,7 +11,7 @@ from tests.registration.world import World
 from tools.local.stack import bus_entities, settings_for
 
 NO_BUS = "Endpoint=sb://nowhere/;SharedAccessKeyName=a;SharedAccessKey=b"
-CHOICE = {"SLUICE_REGISTRATION": "on", "SLUICE_SEAT_LANES": "1", "SLUICE_RESERVATION_SECONDS": "900"}
+CHOICE = {"SLUICE_CAPABILITIES": "registration", "SLUICE_SEAT_LANES": "1", "SLUICE_RESERVATION_SECONDS": "900"}
 
 
 @contextmanager

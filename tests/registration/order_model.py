@@ -12,19 +12,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from capabilities.registration import order_messages as to_order, order_messages as to_seats, seats, selling
+from capabilities.registration.order import OrderPhase
+from capabilities.registration.order_messages import PaymentOutcome
+from capabilities.registration.order_process import OrderProcess, OrderProcessState, OrderStage
+from capabilities.registration.seats import KnownReservations, ReservationEnding
 from shared.errors import RefusedError, SeatsBalanceError
-from shared.registration import (
-    OrderPhase,
-    OrderProcess,
-    OrderProcessState,
-    OrderStage,
-    PaymentOutcome,
-    order_messages as to_order,
-    order_messages as to_seats,
-    seats,
-    selling,
-)
-from shared.registration.seats import KnownReservations, ReservationEnding
 from tests.model.search import replaced, walk
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shared.registration.access_codes import ACCESS_CODE, KEPT, AccessCodes, CodeHash, derive_code, hash_own
+from capabilities.registration.access_codes import ACCESS_CODE, KEPT, AccessCodes, CodeHash, derive_code, hash_own
 
 OWN = "my own code!"
 
@@ -191,7 +191,7 @@ def test_a_process_keeps_no_code_in_memory(codes):
 
 def test_the_pairs_that_are_kept_are_bounded(codes, monkeypatch):
     """Orders of a whole day would fill the memory."""
-    monkeypatch.setattr("shared.registration.access_codes._MOST_KEPT", 3)
+    monkeypatch.setattr("capabilities.registration.access_codes._MOST_KEPT", 3)
     made = codes.make("o", "content", OWN)
     for n in range(7):
         assert codes.verify(f"o{n}", OWN, lambda: made.fields)

@@ -7,9 +7,10 @@ import re
 
 import pytest
 
-from shared.parts import ORDER_EVENTS
+from capabilities.registration.entities import ORDER_EVENTS
+from capabilities.registration.order import order_home
+from capabilities.registration.seats import check_balance
 from shared.processes import BusPublisher, TableHomes
-from shared.registration import check_balance, order_home
 from tests.registration.test_flows import open_conference, place
 from tests.registration.world import LANE
 from tools.local.paths import ROOT

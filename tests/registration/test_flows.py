@@ -4,10 +4,12 @@ from decimal import Decimal
 
 import pytest
 
+from capabilities.registration.public_messages import PlaceOrder
+from capabilities.registration.seats import check_balance
 from shared.azure import Destination
+from shared.capability import DeadLetter
 from shared.errors import RefusedError
 from shared.processes import Event, EventRange, event_parcels, message_of
-from shared.registration import DeadLetter, PlaceOrder, check_balance
 
 TOPIC = Destination("topic", "seats-events")
 

@@ -8,12 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from capabilities.registration import http
+from capabilities.registration.conference_views import SeatTypeView
+from capabilities.registration.order import OrderPhase, OrderState, body_of, event_of
+from capabilities.registration.public_messages import PlaceOrder, read_change, read_order_message, read_place_order
 from shared.azure import Destination
 from shared.payload import Limits
 from shared.processes import decode_events, event_parcels, message_of
-from shared.registration import PlaceOrder, http, read_change, read_order_message, read_place_order
-from shared.registration.conference_views import SeatTypeView
-from shared.registration.order import OrderPhase, OrderState, body_of, event_of
 from tools.local.paths import ROOT
 
 PAGE = (ROOT / "docs" / "formats.md").read_text()

@@ -1,9 +1,9 @@
 """The functions of registration: none where it is off, and where it is on one for each entity that has messages."""
 
 import json
-from pathlib import Path
 
-from tools.local.infra.listened import of_registration
+from tools.local.infra.capabilities import chosen
+from tools.local.infra.listened import of_capability
 from tools.local.paths import ROOT
 from tools.local.picture import triggers
 
@@ -41,12 +41,20 @@ def test_an_app_without_registration_has_the_functions_that_it_had():
     assert triggers(("SLUICE_REGISTRATION", "off"), ("SLUICE_SEAT_LANES", "9")) == OTHERS
 
 
+def test_the_switch_of_releases_before_is_read():
+    """An app that is deployed by code alone has no line, and orders on its queues."""
+    assert triggers(("SLUICE_REGISTRATION", "on"), ("SLUICE_SEAT_LANES", "2")).keys() >= OWN.keys()
+
+
 def test_an_app_with_registration_has_a_function_for_each_of_its_entities():
     """A lane without one would keep its commands, and dead letters would be seen by nobody."""
-    found = triggers(("SLUICE_REGISTRATION", "on"), ("SLUICE_SEAT_LANES", "2"))
+    found = triggers(("SLUICE_CAPABILITIES", "registration"), ("SLUICE_SEAT_LANES", "2"))
     lanes = {f"sell_seats_{n:02}": f"bus seat-commands-{n:02}" for n in range(2)}
     assert found == {**OTHERS, **OWN, **lanes}
-    listened = {f"topic {one.topic}" if one.topic else f"bus {one.name}" for one in of_registration(2)}
+    listened = {
+        f"topic {one.topic}" if one.topic else f"bus {one.name}"
+        for one in of_capability(chosen("registration", {"SLUICE_SEAT_LANES": "2"}))
+    }
     assert listened == set(found.values()) - set(OTHERS.values()) - {"queue orders"}
 
 
@@ -54,5 +62,5 @@ def test_only_the_lanes_hold_sessions_which_are_given_up_at_once():
     """A batch trigger serves one session at a time: a second of silence is a second in which no other seats are sold."""
     host = json.loads((ROOT / "host.json").read_text())["extensions"]["serviceBus"]
     assert host["sessionIdleTimeout"] == "00:00:01"
-    users = {path.stem for path in Path(ROOT, "functions").glob("*.py") if "is_sessions_enabled" in path.read_text()}
-    assert users == {"sell_seats"}
+    found = chosen("registration", {"SLUICE_SEAT_LANES": "2"}).triggers
+    assert [one.name for one in found if one.sessions] == ["sell_seats_00", "sell_seats_01"]

@@ -7,26 +7,26 @@ from decimal import Decimal
 
 import pytest
 
-from shared.errors import RefusedError
-from shared.registration import (
+from capabilities.registration.order import OrderPhase
+from capabilities.registration.order_messages import (
+    Cancel,
+    Confirm,
     Expire,
     NewOrder,
-    OrderPhase,
-    OrderProcess,
-    OrderProcessState,
-    OrderStage,
     Pay,
     PaymentOutcome,
-    Seats,
+    Reserve,
+    SeatType,
     SetConference,
     Update,
-    check_balance,
-    decide,
     incoming,
     read_reply,
     read_seat_command,
 )
-from shared.registration.order_messages import Cancel, Confirm, Reserve, SeatType
+from capabilities.registration.order_process import OrderProcess, OrderProcessState, OrderStage
+from capabilities.registration.seats import Seats, check_balance
+from capabilities.registration.selling import decide
+from shared.errors import RefusedError
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 PROCESS = OrderProcess(window=timedelta(minutes=15), buffer=timedelta(minutes=1), most_seats=20)

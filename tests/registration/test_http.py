@@ -7,11 +7,12 @@ from decimal import Decimal
 
 import pytest
 
+from capabilities.registration import http
+from capabilities.registration.conference_views import SeatTypeView
+from capabilities.registration.order import OrderPhase, OrderState, UnsettledPayment
+from capabilities.registration.reasons import OrderReason
 from shared.errors import RefusedError
 from shared.refusals import Reason, refuse
-from shared.registration import http
-from shared.registration.conference_views import SeatTypeView
-from shared.registration.order import OrderPhase, OrderState, UnsettledPayment
 
 AT = datetime(2026, 11, 22, 12, 30, tzinfo=UTC)
 ORDER = OrderState(
@@ -108,7 +109,7 @@ def test_a_query_that_says_something_else_is_refused(query):
     """A misspelt parameter would wait for nothing, in silence."""
     with pytest.raises(RefusedError) as refused:
         http.read_wait(query)
-    assert refused.value.reason == Reason.BAD_QUERY
+    assert refused.value.reason == OrderReason.BAD_QUERY
     assert http.answer_refused(refused.value).status == 400
 
 
@@ -160,18 +161,18 @@ def test_a_request_with_a_version_waits_for_a_newer_one():
     ("reason", "status"),
     [
         (Reason.NOT_JSON, 400),
-        (Reason.BAD_ACCESS_CODE, 400),
-        (Reason.TOO_MANY_SEATS, 400),
+        (OrderReason.BAD_ACCESS_CODE, 400),
+        (OrderReason.TOO_MANY_SEATS, 400),
         (Reason.MESSAGE_TOO_LARGE, 413),
-        (Reason.UNKNOWN_ORDER, 404),
-        (Reason.UNKNOWN_CONFERENCE, 409),
-        (Reason.SOLD_OUT, 409),
-        (Reason.ORDER_DIFFERS, 409),
-        (Reason.ORDER_PAID, 409),
-        (Reason.ORDER_REJECTED, 409),
-        (Reason.ORDER_EXPIRED, 410),
-        (Reason.VERSION_DIFFERS, 412),
-        (Reason.MISSING_VERSION, 428),
+        (OrderReason.UNKNOWN_ORDER, 404),
+        (OrderReason.UNKNOWN_CONFERENCE, 409),
+        (OrderReason.SOLD_OUT, 409),
+        (OrderReason.ORDER_DIFFERS, 409),
+        (OrderReason.ORDER_PAID, 409),
+        (OrderReason.ORDER_REJECTED, 409),
+        (OrderReason.ORDER_EXPIRED, 410),
+        (OrderReason.VERSION_DIFFERS, 412),
+        (OrderReason.MISSING_VERSION, 428),
     ],
 )
 def test_a_refusal_is_a_problem_with_its_reason(reason, status):
@@ -191,7 +192,7 @@ def test_a_refusal_is_a_problem_with_its_reason(reason, status):
 
 def test_a_refusal_for_lack_of_seats_says_what_is_left():
     """So that the customer can order that."""
-    assert body(http.answer_refused(refuse(Reason.SOLD_OUT, "few"), {"seat": 2}))["free"] == {"seat": 2}
+    assert body(http.answer_refused(refuse(OrderReason.SOLD_OUT, "few"), {"seat": 2}))["free"] == {"seat": 2}
 
 
 def test_an_answer_that_may_be_repeated_says_so():

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
+from capabilities.registration.entities import ORDERS
+from capabilities.registration.order_messages import seats_home
+from capabilities.registration.seat_flows import ATTEMPTS_OF_NEWER
 from shared.errors import LaterFormatError, NewerVersionError
 from shared.messages import Delivery
-from shared.parts import ORDERS
 from shared.processes import Command, EventRange, command_parcel, event_parcels, message_of
-from shared.registration import seats_home
-from shared.registration.seat_flows import ATTEMPTS_OF_NEWER
 from shared.versions import LOOKS
 from tests.registration.test_flows import TOPIC, open_conference, place
 from tests.registration.test_parked_orders import LANE_OF, entries

@@ -10,18 +10,18 @@ import pytest
 from azure.data.tables import UpdateMode
 from typer.testing import CliRunner
 
+from capabilities.registration import events as order_events
+from capabilities.registration.access_codes import MANY, WrongCodes
+from capabilities.registration.order import PaymentUnsettled, event_of
+from capabilities.registration.order_messages import seats_home, send_to
+from capabilities.registration.seat_flows import SeatCheck, SkippedCommands, decide_command
+from capabilities.registration.seats import KEPT_FOR, Seats
+from capabilities.registration.selling import Skip, decide
+from capabilities.registration.views import tell_unsettled
 from shared.app.app import SEATS_CHECKED_AT
 from shared.clock import SystemClock
 from shared.processes import Commit, EventRange, Mementos, event_parcels, message_of
 from shared.processes.table_homes import event_key
-from shared.registration import SeatCheck, Seats, SkippedCommands, tell_unsettled
-from shared.registration.access_codes import MANY, WrongCodes
-from shared.registration.order import PaymentUnsettled, event_of
-from shared.registration.order_messages import seats_home, send_to
-from shared.registration.seat_flows import decide_command
-from shared.registration.seats import KEPT_FOR
-from shared.registration.selling import Skip, decide
-from shared.telemetry import events
 from tests.eventsourcing.memory_homes import MemoryHomes
 from tests.registration.test_flows import TOPIC, open_conference, place
 from tests.registration.test_seats import END, NOON, cancel, conference, follow, offer, reserve
@@ -150,7 +150,7 @@ def test_skipped_commands_are_counted_by_their_reason_and_the_late_ones_are_told
         ("sluice.seats.skipped", "forgotten"): 1,
         ("sluice.seats.skipped", "known"): 1,
     }
-    assert told(events.SEATS_LATE) == [{"late": 2, "forgotten": 1}]
+    assert told(order_events.SEATS_LATE) == [{"late": 2, "forgotten": 1}]
 
 
 def homes_with(*commands):
@@ -170,10 +170,10 @@ def test_a_reservation_that_nothing_ended_is_told_and_kept(told):
     """From ten minutes after its window on. Nothing frees it by itself."""
     homes = homes_with(offer(a=2), reserve("o-1", a=1), reserve("o-2", a=1))
     check(homes, END + KEPT_FOR)
-    assert told(events.SEATS_OVERDUE) == []
+    assert told(order_events.SEATS_OVERDUE) == []
     check(homes, END + KEPT_FOR + timedelta(seconds=1))
-    assert told(events.SEATS_OVERDUE) == [{"home": "seats-c1", "reservations": 2, "first": "o-1"}]
-    assert told(events.SEATS_UNEVEN) == []
+    assert told(order_events.SEATS_OVERDUE) == [{"home": "seats-c1", "reservations": 2, "first": "o-1"}]
+    assert told(order_events.SEATS_UNEVEN) == []
     assert homes.read_head(seats_home("c1")).version == 3
 
 
@@ -183,7 +183,7 @@ def test_seats_that_do_not_add_up_are_told(told):
     broken = replace(decide(conference(a=9), reserve("o-1", a=9), NOON).events[0], version=2)
     homes.commit(Commit(home=seats_home("c1"), aggregate="seats", expected=1, events=(broken,)))
     check(homes, NOON)
-    (found,) = told(events.SEATS_UNEVEN)
+    (found,) = told(order_events.SEATS_UNEVEN)
     assert found["home"] == "seats-c1"
     assert "This is a defect of Sluice" in found["error"]
 
@@ -229,7 +229,7 @@ def test_an_event_that_does_not_fit_the_others_ends_the_balance_before_it(world)
 def test_a_check_that_is_out_of_time_begins_no_conference(told):
     """The tick has other work."""
     check(homes_with(offer(a=2), reserve("o-1", a=1)), END + timedelta(days=1), until=0.0)
-    assert told(events.SEATS_OVERDUE) == []
+    assert told(order_events.SEATS_OVERDUE) == []
 
 
 def test_the_tick_checks_the_seats_once_an_hour(world, told):
@@ -239,7 +239,7 @@ def test_the_tick_checks_the_seats_once_an_hour(world, told):
     world.pump()
     world.clock.moment += timedelta(hours=2)
     world.part.check_seats(float("inf"))
-    assert [one["first"] for one in told(events.SEATS_OVERDUE)] == ["order-1"]
+    assert [one["first"] for one in told(order_events.SEATS_OVERDUE)] == ["order-1"]
     assert 0 <= SEATS_CHECKED_AT < 60
 
 
@@ -248,7 +248,7 @@ def test_an_unsettled_payment_is_told(told):
     body = event_of(PaymentUnsettled("p1", "500.00", "amount_differs"), NOON)
     parcels = list(event_parcels(TOPIC, "0", EventRange("order-o-1", 3, 3, (replace(body, version=3),))))
     tell_unsettled([message_of(parcels).body])
-    assert told(events.ORDER_UNSETTLED) == [{"home": "order-o-1", "payment": "p1", "reason": "amount_differs"}]
+    assert told(order_events.ORDER_UNSETTLED) == [{"home": "order-o-1", "payment": "p1", "reason": "amount_differs"}]
 
 
 def test_wrong_codes_are_counted_and_many_of_a_minute_are_told_once(told):
@@ -258,7 +258,7 @@ def test_wrong_codes_are_counted_and_many_of_a_minute_are_told_once(told):
     for _ in range(MANY + 5):
         codes.note()
     assert counted == {("sluice.codes.wrong",): MANY + 5}
-    assert [one["wrong"] for one in told(events.CODES_TRIED)] == [MANY]
+    assert [one["wrong"] for one in told(order_events.CODES_TRIED)] == [MANY]
 
 
 @pytest.mark.parametrize(("seats", "outcome"), [(1, "reserved"), (3, "partially_reserved")])

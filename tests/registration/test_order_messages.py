@@ -6,25 +6,29 @@ from decimal import Decimal
 
 import pytest
 
-from shared.errors import RefusedError
-from shared.payload import Limits
-from shared.refusals import Reason
-from shared.registration import (
+from capabilities.registration.order_messages import (
     AddSeats,
     CloseConference,
-    Payment,
     PaymentOutcome,
-    PlaceOrder,
     RemoveSeats,
+    SeatType,
     SetConference,
+)
+from capabilities.registration.public_messages import (
+    MOST_QUOTA,
+    MOST_TYPES,
+    Payment,
+    PlaceOrder,
     UpdateOrder,
     content_hash,
     read_change,
     read_order_message,
     read_place_order,
 )
-from shared.registration.order_messages import SeatType
-from shared.registration.public_messages import MOST_QUOTA, MOST_TYPES
+from capabilities.registration.reasons import OrderReason
+from shared.errors import RefusedError
+from shared.payload import Limits
+from shared.refusals import Reason
 
 LIMITS = Limits()
 SECRET = "canary-0f3c~code"
@@ -105,51 +109,51 @@ HOSTILE = {
     "seats as text": (body(PLACE, seats={"full": "2"}), Reason.WRONG_TYPE),
     "seats with a point": (body(PLACE, seats={"full": 2.0}), Reason.WRONG_TYPE),
     "seats as truth": (body(PLACE, seats={"full": True}), Reason.WRONG_TYPE),
-    "no seat type": (body(PLACE, seats={}), Reason.BAD_SEATS),
-    "zero seats": (body(PLACE, seats={"full": 0}), Reason.BAD_SEATS),
-    "seats below zero": (body(REMOVE, seats={"full": -1}), Reason.BAD_SEATS),
-    "more seats than any house": (body(ADD, seats={"full": MOST_QUOTA + 1}), Reason.BAD_SEATS),
-    "a quota below zero": (body(CONFERENCE, seats={"full": {"price": "1.00", "quota": -1}}), Reason.BAD_SEATS),
-    "seats of 2^64": (body(ADD, seats={"full": 2**64}), Reason.BAD_SEATS),
-    "too many types": (body(PLACE, seats={f"t{n}": 1 for n in range(MOST_TYPES + 1)}), Reason.TOO_MANY_TYPES),
+    "no seat type": (body(PLACE, seats={}), OrderReason.BAD_SEATS),
+    "zero seats": (body(PLACE, seats={"full": 0}), OrderReason.BAD_SEATS),
+    "seats below zero": (body(REMOVE, seats={"full": -1}), OrderReason.BAD_SEATS),
+    "more seats than any house": (body(ADD, seats={"full": MOST_QUOTA + 1}), OrderReason.BAD_SEATS),
+    "a quota below zero": (body(CONFERENCE, seats={"full": {"price": "1.00", "quota": -1}}), OrderReason.BAD_SEATS),
+    "seats of 2^64": (body(ADD, seats={"full": 2**64}), OrderReason.BAD_SEATS),
+    "too many types": (body(PLACE, seats={f"t{n}": 1 for n in range(MOST_TYPES + 1)}), OrderReason.TOO_MANY_TYPES),
     "a type with a slash": (body(PLACE, seats={"a/b": 1}), Reason.BAD_NAME),
     "an empty type": (body(PLACE, seats={"": 1}), Reason.BAD_NAME),
-    "an order of digits": (body(PLACE, order="1234"), Reason.BAD_ORDER),
-    "an order of digits to pay": (body(PAY, order="0"), Reason.BAD_ORDER),
-    "an order with a slash": (body(PLACE, order="a/b"), Reason.BAD_ORDER),
-    "an order of another room": (body(PLACE, order="team~a"), Reason.BAD_ORDER),
-    "an order that leaves its folder": (body(UPDATE, order="../x"), Reason.BAD_ORDER),
-    "a long order": (body(PLACE, order="a" * 101), Reason.BAD_ORDER),
-    "an order in capitals": (body(PLACE, order="Order"), Reason.BAD_ORDER),
-    "an order with a line feed": (body(PLACE, order="order\n"), Reason.BAD_ORDER),
-    "digits of another script": (body(PLACE, order="\u0661\u0662\u0663"), Reason.BAD_ORDER),
+    "an order of digits": (body(PLACE, order="1234"), OrderReason.BAD_ORDER),
+    "an order of digits to pay": (body(PAY, order="0"), OrderReason.BAD_ORDER),
+    "an order with a slash": (body(PLACE, order="a/b"), OrderReason.BAD_ORDER),
+    "an order of another room": (body(PLACE, order="team~a"), OrderReason.BAD_ORDER),
+    "an order that leaves its folder": (body(UPDATE, order="../x"), OrderReason.BAD_ORDER),
+    "a long order": (body(PLACE, order="a" * 101), OrderReason.BAD_ORDER),
+    "an order in capitals": (body(PLACE, order="Order"), OrderReason.BAD_ORDER),
+    "an order with a line feed": (body(PLACE, order="order\n"), OrderReason.BAD_ORDER),
+    "digits of another script": (body(PLACE, order="\u0661\u0662\u0663"), OrderReason.BAD_ORDER),
     "an empty conference": (body(PLACE, conference=""), Reason.BAD_NAME),
     "a conference of another room": (body(ADD, conference="team~c"), Reason.BAD_NAME),
     "a hidden gate": (body(PLACE, gate="../gate"), Reason.BAD_NAME),
     "an id with a bar": (body(UPDATE, id="u|1"), Reason.BAD_NAME),
-    "a price without digits": (body(CONFERENCE, seats={"f": {"price": "500", "quota": 1}}), Reason.BAD_PRICE),
+    "a price without digits": (body(CONFERENCE, seats={"f": {"price": "500", "quota": 1}}), OrderReason.BAD_PRICE),
     "a price as a number": (body(CONFERENCE, seats={"f": {"price": 500.0, "quota": 1}}), Reason.WRONG_TYPE),
-    "a price with three digits": (body(CONFERENCE, seats={"f": {"price": "5.000", "quota": 1}}), Reason.BAD_PRICE),
-    "a price below zero": (body(CONFERENCE, seats={"f": {"price": "-5.00", "quota": 1}}), Reason.BAD_PRICE),
-    "a price with a zero ahead": (body(CONFERENCE, seats={"f": {"price": "05.00", "quota": 1}}), Reason.BAD_PRICE),
-    "an amount with an exponent": (body(PAY, amount="1e2"), Reason.BAD_PRICE),
-    "an amount with a comma": (body(PAY, amount="1,00"), Reason.BAD_PRICE),
-    "an amount of a billion": (body(PAY, amount="1000000000.00"), Reason.BAD_PRICE),
-    "an amount of nan": (body(PAY, amount="NaN"), Reason.BAD_PRICE),
-    "an amount with blanks": (body(PAY, amount=" 1.00"), Reason.BAD_PRICE),
-    "an amount in other digits": (body(PAY, amount="\u0661.\u0660\u0660"), Reason.BAD_PRICE),
-    "another outcome": (body(PAY, outcome="refunded"), Reason.BAD_OUTCOME),
-    "an outcome in capitals": (body(PAY, outcome="Completed"), Reason.BAD_OUTCOME),
-    "a change with a code of two words": (body(UPDATE, access_code="correct horse"), Reason.BAD_ACCESS_CODE),
+    "a price with three digits": (body(CONFERENCE, seats={"f": {"price": "5.000", "quota": 1}}), OrderReason.BAD_PRICE),
+    "a price below zero": (body(CONFERENCE, seats={"f": {"price": "-5.00", "quota": 1}}), OrderReason.BAD_PRICE),
+    "a price with a zero ahead": (body(CONFERENCE, seats={"f": {"price": "05.00", "quota": 1}}), OrderReason.BAD_PRICE),
+    "an amount with an exponent": (body(PAY, amount="1e2"), OrderReason.BAD_PRICE),
+    "an amount with a comma": (body(PAY, amount="1,00"), OrderReason.BAD_PRICE),
+    "an amount of a billion": (body(PAY, amount="1000000000.00"), OrderReason.BAD_PRICE),
+    "an amount of nan": (body(PAY, amount="NaN"), OrderReason.BAD_PRICE),
+    "an amount with blanks": (body(PAY, amount=" 1.00"), OrderReason.BAD_PRICE),
+    "an amount in other digits": (body(PAY, amount="\u0661.\u0660\u0660"), OrderReason.BAD_PRICE),
+    "another outcome": (body(PAY, outcome="refunded"), OrderReason.BAD_OUTCOME),
+    "an outcome in capitals": (body(PAY, outcome="Completed"), OrderReason.BAD_OUTCOME),
+    "a change with a code of two words": (body(UPDATE, access_code="correct horse"), OrderReason.BAD_ACCESS_CODE),
     "a change with a hash of a code": (body(UPDATE, access_code_hash="0" * 64), Reason.UNKNOWN_FIELD),
     "a conference that is closed in part": (body(CLOSE, seats={"full": 1}), Reason.UNKNOWN_FIELD),
     "version zero": (body(UPDATE, version=0), Reason.WRONG_TYPE),
     "a version of 2^31": (body(UPDATE, version=2**31), Reason.WRONG_TYPE),
-    "a short code": (body(PLACE, access_code="1234567"), Reason.BAD_ACCESS_CODE),
-    "a long code": (body(PLACE, access_code="x" * 65), Reason.BAD_ACCESS_CODE),
-    "a code with a line feed": (body(PLACE, access_code="12345678\n"), Reason.BAD_ACCESS_CODE),
-    "a code with a blank": (body(PLACE, access_code="1234 5678"), Reason.BAD_ACCESS_CODE),
-    "a code that no header carries": (body(PLACE, access_code="pässwörter"), Reason.BAD_ACCESS_CODE),
+    "a short code": (body(PLACE, access_code="1234567"), OrderReason.BAD_ACCESS_CODE),
+    "a long code": (body(PLACE, access_code="x" * 65), OrderReason.BAD_ACCESS_CODE),
+    "a code with a line feed": (body(PLACE, access_code="12345678\n"), OrderReason.BAD_ACCESS_CODE),
+    "a code with a blank": (body(PLACE, access_code="1234 5678"), OrderReason.BAD_ACCESS_CODE),
+    "a code that no header carries": (body(PLACE, access_code="pässwörter"), OrderReason.BAD_ACCESS_CODE),
 }
 
 

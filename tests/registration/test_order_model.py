@@ -2,10 +2,11 @@
 
 import pytest
 
+from capabilities.registration import order_process, selling
+from capabilities.registration.order import OrderPhase
+from capabilities.registration.order_process import OrderProcess, OrderProcessState, OrderStage, OrderTurn
+from capabilities.registration.seats import KnownReservations, ReservationEnding
 from shared.processes import ReplyClass
-from shared.registration import OrderPhase, OrderProcess, OrderProcessState, OrderStage, order_process, selling
-from shared.registration.order_process import OrderTurn
-from shared.registration.seats import KnownReservations, ReservationEnding
 from tests.registration.order_model import Case, search
 
 WANTS = {1: ({"x": 1}, {"x": 1}), 2: ({"x": 1}, {"x": 1}), 3: ({"x": 1}, {"x": 2})}

@@ -5,25 +5,6 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-
-from shared.errors import LaterFormatError, RefusedError
-from shared.processes import Event, Head, Home, Incoming, ReplyClass, Timeout, restore_process, store_process
-from shared.refusals import Reason
-from shared.registration import (
-    NewOrder,
-    OrderPhase,
-    OrderProcessState,
-    OrderStage,
-    PaymentOutcome,
-    StartOrder,
-    believe_held,
-    fold_order,
-    incoming,
-    is_stuck,
-    read_reply,
-)
-from shared.registration.order_process import MOST_SKIPPED
-from tools.local import registration_table
 from tools.local.registration_table import (
     DUE,
     NOON,
@@ -41,6 +22,14 @@ from tools.local.registration_table import (
     states,
     update,
 )
+
+from capabilities.registration.order import OrderPhase, fold_order
+from capabilities.registration.order_messages import NewOrder, PaymentOutcome, StartOrder, incoming, read_reply
+from capabilities.registration.order_process import MOST_SKIPPED, OrderProcessState, OrderStage, believe_held, is_stuck
+from capabilities.registration.reasons import OrderReason
+from shared.errors import LaterFormatError, RefusedError
+from shared.processes import Event, Head, Home, Incoming, ReplyClass, Timeout, restore_process, store_process
+from tools.local import registration_table
 
 #: The table of the design, in the words of the table of the page; by message, then by the states in their order.
 TABLE = {
@@ -312,8 +301,8 @@ def test_a_payment_counts_once_by_its_id():
     """The same content is a duplicate, another one is refused; in every stage after it."""
     for state in (states()["paid"], states()["confirmed"], follow(place(), pay(), expire())):
         assert decide(state, pay()).reply is ReplyClass.DUPLICATE
-        assert refused(state, pay(amount=Decimal("1.00"))) == Reason.ID_DIFFERS
-        assert refused(state, pay(outcome=PaymentOutcome.REJECTED)) == Reason.ID_DIFFERS
+        assert refused(state, pay(amount=Decimal("1.00"))) == OrderReason.ID_DIFFERS
+        assert refused(state, pay(outcome=PaymentOutcome.REJECTED)) == OrderReason.ID_DIFFERS
 
 
 @pytest.mark.parametrize(
@@ -339,10 +328,10 @@ def test_a_change_counts_once_and_for_its_version_only():
     changed = decide(first, asked).state
     moved = Incoming(kind="update", body={**asked.body, "prices": {"full": "9.00"}}, at=NOON, id=asked.id)
     assert decide(changed, asked).reply is decide(changed, moved).reply is ReplyClass.DUPLICATE
-    assert refused(changed, replace(asked, id="u2")) == Reason.VERSION_DIFFERS
-    assert refused(changed, update(changed, "u1", {"full": 3})) == Reason.ID_DIFFERS
+    assert refused(changed, replace(asked, id="u2")) == OrderReason.VERSION_DIFFERS
+    assert refused(changed, update(changed, "u1", {"full": 3})) == OrderReason.ID_DIFFERS
     late = NOON + PROCESS.window + timedelta(seconds=1)
-    assert refused(changed, update(changed, "u3"), late) == Reason.ORDER_EXPIRED
+    assert refused(changed, update(changed, "u3"), late) == OrderReason.ORDER_EXPIRED
 
 
 def test_prices_stay_those_of_the_placing():

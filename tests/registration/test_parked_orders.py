@@ -7,13 +7,15 @@ from datetime import timedelta
 import pytest
 from typer.testing import CliRunner
 
+from capabilities.registration.order import order_home
+from capabilities.registration.order_messages import seats_home
+from capabilities.registration.seat_flows import MOST_ATTEMPTS
 from shared.app import App, Stores
 from shared.app.app import POISON_EVERY
 from shared.azure import Destination
+from shared.capability import DeadLetter
 from shared.parked import EntryState
 from shared.processes import Command, EventRange, command_parcel, event_parcels, message_of
-from shared.registration import DeadLetter, order_home, seats_home
-from shared.registration.seat_flows import MOST_ATTEMPTS
 from shared.versions import LOOKS
 from shared.workloads import Workloads
 from tests.registration.test_flows import TOPIC, open_conference, place
@@ -289,7 +291,7 @@ def test_the_command_replays_what_registration_parked(world, sluice):
     assert json.loads(sluice("list", "--json").stdout)["groups"][0]["stage"] == "sales"
     assert sluice("show", found.job, found.key, "--body").stdout_bytes == world.stores.parked_table.body(found)
     replay = ("replay", "--reason", reason, "--yes", "--patience", "0")
-    off = sluice(*replay, SLUICE_REGISTRATION="off")
+    off = sluice(*replay, SLUICE_CAPABILITIES="")
     assert (off.exit_code, off.stdout.splitlines()[-1]) == (1, "1 of an unknown stage")
     assert entries(world)[reason] == found
     sent = sluice(*replay)

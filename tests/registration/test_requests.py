@@ -7,9 +7,10 @@ import asyncio
 import json
 from datetime import timedelta
 
+from capabilities.registration import http
+from capabilities.registration.public_messages import PlaceOrder
 from shared.azure import BUS, tally_requests
 from shared.processes import EVENT_SHARDS, SHARDS
-from shared.registration import PlaceOrder, http
 
 
 def place(world, order, **fields):

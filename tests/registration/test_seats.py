@@ -7,23 +7,30 @@ from itertools import pairwise
 
 import pytest
 
-from shared.errors import RefusedError, SeatsBalanceError
-from shared.processes import Event
-from shared.registration import (
+from capabilities.registration.order_messages import (
     AddSeats,
+    Cancel,
+    Confirm,
     RemoveSeats,
-    Seats,
+    Reserve,
+    SeatType,
     SetConference,
-    Skip,
-    check_balance,
-    decide,
-    overdue,
     read_seat_command,
     send_to,
-    skip_reason,
 )
-from shared.registration.order_messages import Cancel, Confirm, Reserve, SeatType
-from shared.registration.seats import KEPT_FOR, KnownReservation, KnownReservations, ReservationEnding, contradict
+from capabilities.registration.seats import (
+    KEPT_FOR,
+    KnownReservation,
+    KnownReservations,
+    ReservationEnding,
+    Seats,
+    check_balance,
+    contradict,
+    overdue,
+)
+from capabilities.registration.selling import Skip, decide, skip_reason
+from shared.errors import RefusedError, SeatsBalanceError
+from shared.processes import Event
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 END = NOON + timedelta(minutes=15)

@@ -8,9 +8,9 @@ import uuid
 
 import pytest
 
+from capabilities.registration.access_codes import read_idempotency_key
+from capabilities.registration.desk import REFUSED_AFTER
 from shared.errors import RefusedError
-from shared.registration.access_codes import read_idempotency_key
-from shared.registration.desk import REFUSED_AFTER
 
 OWN = "a-code-of-mine"
 KEY = str(uuid.UUID(int=0x1234567890ABCDEF1234567890ABCDEF))

@@ -6,19 +6,15 @@ from datetime import timedelta
 import pytest
 from typer.testing import CliRunner
 
+from capabilities.registration.entities import ORDERS
+from capabilities.registration.order import order_home
+from capabilities.registration.order_messages import seats_home
+from capabilities.registration.parked_orders import BUS_STAGE, ORDERS_STAGE, SALES_STAGE
+from capabilities.registration.public_messages import _READERS, CONFERENCES_QUEUE, PAYMENTS_QUEUE
+from capabilities.registration.seats import check_balance
+from shared.capability import DeadLetter
 from shared.messages import Delivery
 from shared.parked import EntryState
-from shared.parts import ORDERS
-from shared.registration import (
-    CONFERENCES_QUEUE,
-    PAYMENTS_QUEUE,
-    DeadLetter,
-    check_balance,
-    order_home,
-    seats_home,
-)
-from shared.registration.parked_orders import BUS_STAGE, ORDERS_STAGE, SALES_STAGE
-from shared.registration.public_messages import _READERS
 from tests.registration.test_flows import open_conference, place
 from tests.registration.test_parked_orders import CODE, entries, leaks
 from tests.registration.world import QUEUE_OF

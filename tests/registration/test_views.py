@@ -9,14 +9,14 @@ from decimal import Decimal
 import msgspec
 import pytest
 
+from capabilities.registration import order as bodies
+from capabilities.registration.conference_views import ConferenceViews, OrderViews, SeatTypeView, fold_home
+from capabilities.registration.order import OrderPhase, calculate, event_of, fold_order, order_home
+from capabilities.registration.order_messages import seats_home
+from capabilities.registration.views import CONFERENCE_MODEL, ORDER_MODEL, state_of
 from shared.azure.meter import tally_requests
 from shared.processes import Commit, EventRange, decode_events
 from shared.readmodels import KeptAnswers, Slot
-from shared.registration import CONFERENCE_MODEL, ORDER_MODEL, ConferenceViews, OrderPhase, OrderViews, order as bodies
-from shared.registration.conference_views import SeatTypeView, fold_home
-from shared.registration.order import calculate, event_of, fold_order, order_home
-from shared.registration.order_messages import seats_home
-from shared.registration.views import state_of
 from tests.readmodels.conftest import House
 from tests.readmodels.test_projector import operations
 

@@ -5,11 +5,11 @@ import json
 
 import pytest
 
+from capabilities.registration.access_codes import hash_own
+from capabilities.registration.parked_orders import remove_codes
+from capabilities.registration.public_messages import content_hash, read_order_message
 from shared.errors import RefusedError
 from shared.payload import Limits
-from shared.registration.access_codes import hash_own
-from shared.registration.parked_orders import remove_codes
-from shared.registration.public_messages import content_hash, read_order_message
 
 CODE = "canary-code-77"
 CHANGE = {"kind": "update_order", "id": "u", "order": "o-1", "version": 3, "seats": {"a": 1}}

@@ -6,14 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from azure.servicebus import ServiceBusMessage, ServiceBusReceiver
 
-from shared.app import RegistrationPart
-from shared.app.orders import RegistrationStores
-from shared.app.stores import Stores
-from shared.azure import Connections, Destination
-from shared.gate import Batches, Opening, Outflow, open_gate
-from shared.messages import Delivery
-from shared.operating import ReplayPace, Selection
-from shared.parts import (
+from capabilities.registration.entities import (
     CONFERENCES_VIEW,
     DEAD,
     ORDER_EVENTS,
@@ -24,8 +17,17 @@ from shared.parts import (
     STARTS,
     seat_lane_names,
 )
+from capabilities.registration.flows import RegistrationPart, RegistrationStores
+from capabilities.registration.order_messages import seats_home
+from capabilities.registration.public_messages import CONFERENCES_QUEUE, PAYMENTS_QUEUE
+from capabilities.registration.seats import Seats
+from shared.app.app import BuildSite
+from shared.app.stores import Stores
+from shared.azure import Connections, Destination
+from shared.gate import Batches, Opening, Outflow, open_gate
+from shared.messages import Delivery
+from shared.operating import ReplayPace, Selection
 from shared.processes import Mementos
-from shared.registration import CONFERENCES_QUEUE, PAYMENTS_QUEUE, Seats, seats_home
 from shared.signals import Hint
 from tests.gate.conftest import NoJobs
 from tests.parked.replaying import fates_of, replay_all
@@ -65,6 +67,7 @@ class World(ExitStack):
         super().__init__()
         self.settings, self.environ, self.clock, self._numbers = settings, environ, HandClock(), iter(range(1000))
         self.connections = self.enter_context(Connections.parse(environ))
+        self.choice = settings.capability("registration").choice
         self.restart()
         client = self.enter_context(self.connections.bus_client())
         self._receivers = [
@@ -83,7 +86,7 @@ class World(ExitStack):
         """Begin a process that remembers nothing."""
         self.stores = self.enter_context(Stores(self.connections, clock=self.clock))
         self.own = RegistrationStores(self.stores)
-        self.part = self.enter_context(RegistrationPart(self.stores, self.settings))
+        self.part = self.enter_context(RegistrationPart(BuildSite(self.stores, self.settings, self.choice)))
         self.verbs = self.part.verbs
 
     def take(self, kind, *, queue=None, **fields):

@@ -7,10 +7,11 @@ import ast
 import json
 import re
 
-from shared.parts import registration
+from shared.capability import builtin_names, find
 from shared.settings import SETTINGS
 from shared.topology import topology
 from tests.golden import __main__ as golden
+from tools.local.infra.capabilities import chosen
 from tools.local.infra.entities import delivery_properties, queue_properties, rules, topic_properties
 from tools.local.paths import ROOT
 
@@ -25,10 +26,14 @@ _SECTION = re.compile(r"^## (\d+\.\d+\.\d+)\b.*$", re.MULTILINE)
 def surface():
     """Return what the tree promises."""
     return {
-        "settings": {one.name: one.default for one in SETTINGS},
-        "entities": _entities(topology(entities=[registration()])),
+        "settings": {one.name: one.default for one in (*SETTINGS, *_own_settings())},
+        "entities": _entities(topology(entities=[part for said in builtin_names() for part in chosen(said).entities])),
         "public": public(ROOT / "sluice"),
     }
+
+
+def _own_settings():
+    return [setting for said in builtin_names() for setting in find(said).capability.settings]
 
 
 def _entities(whole):

@@ -1,4 +1,4 @@
-"""The files of `shared` that one job, and one seat order, enter on their way through the whole app, on Azurite."""
+"""The files of `shared`, and of capabilities, that one job, and one seat order, enter on their way through the whole app, on Azurite."""
 
 import sys
 import threading
@@ -46,12 +46,12 @@ def seat_order_path():
 
 @contextmanager
 def entered(root=ROOT):
-    """Collect each file of `shared` in which functions run meanwhile, with its thread; also of threads that begin then."""
-    folder, files = f"{root / 'shared'}/", set()
+    """Collect each file of `shared` and of capabilities in which functions run meanwhile, with its thread; also of threads that begin then."""
+    folders, files = (f"{root / 'shared'}/", f"{root / 'capabilities'}/"), set()
 
     def note(frame, event, _argument):
         # Code that runs because a module is imported is no part of the way.
-        if event == "call" and frame.f_code.co_name != "<module>" and frame.f_code.co_filename.startswith(folder):
+        if event == "call" and frame.f_code.co_name != "<module>" and frame.f_code.co_filename.startswith(folders):
             files.add((frame.f_code.co_filename.removeprefix(f"{root}/"), threading.current_thread().name))
 
     threading.setprofile(note)

@@ -16,7 +16,8 @@ ORDER = (
     ),
     ("telemetry",),
     ("azure",),
-    ("messages", "pending", "parts", "values"),
+    ("messages", "pending", "values"),
+    ("capability",),
     ("outbox", "signals"),
     ("processes",),
     ("payload",),
@@ -29,7 +30,6 @@ ORDER = (
     ("publish", "waiting"),
     # After the ledger, whose limits of a row hold here too. They know no orders.
     ("readmodels",),
-    ("registration",),
     ("concurrency",),
     ("dequeue",),
     ("scaling",),

@@ -88,10 +88,11 @@ def test_what_the_sluice_command_is_asked_it_knows():
     assert len(every) > 100
     for name, words in every:
         found, left = whole, list(words)
-        while hasattr(found, "commands") and left and not left[0].startswith("-"):
+        while hasattr(found, "get_command") and left and not left[0].startswith("-"):
             # Several commands may be named at once: `sluice tune show|explain`.
-            assert left[0] in found.commands, f"{name}: sluice has no {left[0]!r} there"
-            found = found.commands[left.pop(0)]
+            further = found.get_command(None, left[0])
+            assert further, f"{name}: sluice has no {left[0]!r} there"
+            found, left = further, left[1:]
         options = {one for each in found.params for one in (*each.opts, *each.secondary_opts)} | {"--help"}
         assert {word.partition("=")[0] for word in left if word.startswith("--")} <= options, f"{name}: {words}"
 

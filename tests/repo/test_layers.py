@@ -18,6 +18,7 @@ SOURCES = (
     "sluice",
     "shared",
     "functions",
+    "capabilities",
     "console",
     "tools.planning",
     "tools.conformance",
@@ -37,7 +38,9 @@ ALLOWED = {
     # The command is its script's alone.
     "sluice": {"sluice", "shared", "tools.cli"},
     "shared": {"shared"},
-    "functions": {"functions", "shared", "console"},
+    "functions": {"functions", "shared"},
+    # The command alone imports `commands` of one, and the console its `pages`.
+    "capabilities": {"capabilities", "shared", "console", "tools.cli"},
     "tools.planning": {"tools.planning", "shared"},
     # Not `tools.cli`: the console is deployed, the command never.
     "console": {"console", "shared"},
@@ -48,6 +51,7 @@ ALLOWED = {
     "tools.local": {
         "tools.local",
         "tools.project",
+        "capabilities",
         "shared",
         "tools.planning",
         "tools.conformance",
@@ -186,7 +190,8 @@ def test_the_entry_needs_nothing_installed(name):
 
 def test_every_trigger_file_registers_the_function_it_is_named_after():
     """`ls functions/` is the list of the app's functions."""
-    registered = {module.stem for module in modules("functions")} - {"__init__"}
+    # That one registers the functions that a capability lists.
+    registered = {module.stem for module in modules("functions")} - {"__init__", "of_capability"}
     for name in registered:
         assert f"def {name}(" in (ROOT / "functions" / f"{name}.py").read_text()
         assert f"{name}.blueprint(" in (ROOT / "function_app.py").read_text()

@@ -60,10 +60,10 @@ def test_everything_wrong_is_reported_at_once():
 )
 def test_a_console_that_is_not_guarded_is_left_out_and_stops_nothing(console, auth, is_on, said):
     """Payments must not stand still because somebody switched off a login page."""
-    choice = Settings.parse({**SAMPLE, "SLUICE_CONSOLE": console, "WEBSITE_AUTH_ENABLED": auth}).console
-    assert choice.is_on is is_on
-    assert said in choice.refusal
-    assert bool(choice.refusal) is bool(said)
+    parsed = Settings.parse({**SAMPLE, "SLUICE_CONSOLE": console, "WEBSITE_AUTH_ENABLED": auth})
+    assert bool(parsed.capability("console")) is is_on
+    assert said in parsed.left_out.get("console", "")
+    assert bool(parsed.left_out) is bool(said)
 
 
 @pytest.mark.parametrize("text", ["0", "101", "-1", "1.5", "²", "1e1"])
@@ -183,7 +183,7 @@ def test_a_room_that_no_queue_can_be_called_is_refused(text, said):
         ("sluice_rooms", "SLUICE_ROOMS"),
         ("SLUICE_BUDGET", "SLUICE_BUDGET_PER_DAY"),
         ("SLUICE_STORAGE", "SluiceStorage"),
-        ("SLUICE_RESERVATION", "SLUICE_RESERVATION_BUFFER_SECONDS or SLUICE_RESERVATION_SECONDS"),
+        ("SLUICE_POISON_PAUSE", "SLUICE_POISON_PAUSE_CHUNKS or SLUICE_POISON_PAUSE_PERCENT"),
     ],
 )
 def test_a_misspelt_name_is_refused_with_what_was_meant(name, meant):

@@ -6,10 +6,14 @@ import re
 
 import pytest
 
+from capabilities.registration.order_process import MOST_SKIPPED
+from capabilities.registration.public_messages import MOST_QUOTA, MOST_TYPES
+from capabilities.registration.seats import KEPT_FOR
 from console.pages.rules import MOST_MESSAGES
 from shared import memory
 from shared.app.app import GATES_TAKE
 from shared.azure import connections, pushback
+from shared.capability import builtin_names, find
 from shared.concurrency import fleet, rules
 from shared.concurrency.fleet import LOOK_EVERY
 from shared.dequeue import drain, permits, turns
@@ -28,9 +32,6 @@ from shared.pipeline.outputs import PART_BYTES
 from shared.pipeline.plan import SPARED
 from shared.pipeline.segments import SEGMENT_BYTES, SEGMENT_CHUNKS
 from shared.processes import MOST_EVENTS, STUCK_AFTER, table_homes
-from shared.registration.order_process import MOST_SKIPPED
-from shared.registration.public_messages import MOST_QUOTA, MOST_TYPES
-from shared.registration.seats import KEPT_FOR
 from shared.settings import SETTINGS
 from shared.usage.bill import load
 from shared.workloads.billing import LONGEST_ACCOUNT, MOST_QUANTITY
@@ -42,7 +43,8 @@ HOST = json.loads((ROOT / "host.json").read_text())["extensions"]["queues"]
 #: The messages of one queue that the host of an instance runs at a time.
 AT_ONCE = HOST["batchSize"] + HOST["newBatchThreshold"]
 LIMITS, SIZING = Limits(), Sizing()
-DEFAULTS = {setting.name: setting.default for setting in SETTINGS}
+OWN = [setting for said in builtin_names() for setting in find(said).capability.settings]
+DEFAULTS = {setting.name: setting.default for setting in (*SETTINGS, *OWN)}
 WORDS = {
     1: "one",
     2: "two",

@@ -8,7 +8,6 @@ from hypothesis import given, strategies as st
 
 from shared.app import App, Stores
 from shared.azure.connections import Connections
-from shared.parts import registration
 from shared.settings import Settings
 from shared.topology import rooms, topology
 from shared.usage.bill import load
@@ -17,6 +16,7 @@ from shared.usage.month import DAY, Installation, Who, idle_day, polling_seconds
 from shared.workloads.registry import Workloads
 from tests.faults.world import ManualClock
 from tools.local.azurite.launcher import Azurite
+from tools.local.infra.capabilities import chosen
 from tools.local.paths import ROOT
 from tools.local.picture import triggers
 from tools.local.provision import provision
@@ -108,9 +108,12 @@ def test_a_room_is_one_queue_more_for_every_asker(number, is_push, instances):
 def test_every_trigger_of_registration_is_in_the_idle_day():
     """Where it is on: twelve entities more with four lanes, and one queue more that is polled."""
     found = Counter(
-        kind for kind, _, _ in (source.partition(" ") for source in triggers(("SLUICE_REGISTRATION", "on")).values())
+        kind
+        for kind, _, _ in (
+            source.partition(" ") for source in triggers(("SLUICE_CAPABILITIES", "registration")).values()
+        )
     )
-    one = Installation(is_push=True, seat_lanes=4)
+    one = Installation(is_push=True, capabilities=(chosen("registration"),))
     assert found["queue"] == len(one.polled)
     assert found["bus"] + found["topic"] == one.bus_listeners
     assert one.bus_listeners == Installation(is_push=True).bus_listeners + 12
@@ -134,7 +137,10 @@ def test_a_whole_idle_day_costs_what_is_reckoned(dequeue, is_on, empty_azurite, 
     With registration on, those of the agenda are added. With it off there is not one.
     """
     of_room = ("team-a",)
-    provision(empty_azurite.connection_string, topology(2, [rooms(of_room), *([registration(4)] if is_on else [])]))
+    provision(
+        empty_azurite.connection_string,
+        topology(2, [rooms(of_room), *(chosen("registration").entities if is_on else [])]),
+    )
     environ = {
         "SluiceStorage": empty_azurite.connection_string,
         "SluiceBus": broker.connection_string,
@@ -142,7 +148,7 @@ def test_a_whole_idle_day_costs_what_is_reckoned(dequeue, is_on, empty_azurite, 
         "SLUICE_DEQUEUE": dequeue,
         "SLUICE_WORK_QUEUES": "2",
         "SLUICE_ROOMS": ",".join(of_room),
-        "SLUICE_REGISTRATION": "on" if is_on else "off",
+        "SLUICE_CAPABILITIES": "registration" if is_on else "",
     }
     settings, clock = Settings.parse(environ), ManualClock()
     clock.at = BEGIN
@@ -158,8 +164,8 @@ def test_a_whole_idle_day_costs_what_is_reckoned(dequeue, is_on, empty_azurite, 
         made = Counter()
         for (kind, _), number in tally.counts().items():
             made[f"{kind.service} {kind.operation} {kind.entity}"] += number
-    is_push, lanes = settings.dequeue == "push", 4 if is_on else 0
-    one = Installation(is_push=is_push, work_queues=2, rooms=len(of_room), seat_lanes=lanes)
+    is_push, on = settings.dequeue == "push", settings.capabilities
+    one = Installation(is_push=is_push, work_queues=2, rooms=len(of_room), capabilities=on)
     reckoned = known(one, Who.APP)
     assert made.total() == reckoned, made
     assert clock.now() - BEGIN == timedelta(days=1)

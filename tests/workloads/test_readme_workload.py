@@ -17,7 +17,7 @@ def test_the_code_in_the_readme_is_a_workload_of_twelve_lines():
     assert len([line for line in CODE.splitlines() if line.strip()]) <= 12
     file = re.search(r"`(own/\w+\.py)` is a workload: `make up`", README)[1]
     assert (ROOT / file).read_text() == CODE, "write the README's text into own/sales.py"
-    sales = Workloads.load(read_own(ROOT)["SLUICE_WORKLOADS"], {}).find("sales")
+    sales = Workloads.load(read_own(ROOT, {})["SLUICE_WORKLOADS"], {}).find("sales")
     chunks = [
         [b'{"units":2}', b'{"units":3}'],
         [b'{"units":4}', b'{"units":"x"}'],

@@ -1,14 +1,17 @@
 """`sluice cost idle`: a day without work by its senders, by trigger and by push."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
+from shared.capability import CAPABILITIES, Chosen, choose, line_of
+from shared.errors import SettingsError
 from shared.grammar import MOST_ROOMS
-from shared.parts import MOST_SEAT_LANES
+from shared.settings import SETTINGS
 from shared.usage import Installation, Prices, load, polling_seconds
 from tools.cli.cost_view import plain
 from tools.cli.options import JsonOption, PricesOption, SettingsOption
@@ -34,18 +37,32 @@ def idle(  # noqa: PLR0913 - each is one fact about the installation
     polling: PollingOption = None,
     queues: Annotated[int, typer.Option(min=1, max=100, envvar="SLUICE_WORK_QUEUES", help="Work queues.")] = 1,
     rooms: Annotated[int, typer.Option(min=0, max=MOST_ROOMS, help="Rooms beside the common one.")] = 0,
-    seat_lanes: Annotated[
-        int, typer.Option(min=0, max=MOST_SEAT_LANES, help="Lanes of seat commands; 0: registration is off.")
-    ] = 0,
+    capabilities: Annotated[
+        str,
+        typer.Option(envvar=CAPABILITIES, help="The capabilities that are on, separated by commas.", metavar="LINE"),
+    ] = "",
     as_json: JsonOption = False,
 ) -> None:
     """List the requests of a day without work by their sender, by trigger and by push, with the price of a month."""
-    one = Installation(rooms=rooms, instances=instances, work_queues=queues, seat_lanes=seat_lanes)
+    one = Installation(
+        rooms=rooms,
+        instances=instances,
+        work_queues=queues,
+        capabilities=_chosen(capabilities, read_settings(settings)),
+    )
     modes, table = both_modes(settings, polling, one), load(prices)
     if as_json:
         typer.echo(json.dumps(document(modes, table)))
     else:
         print_out(modes, table, Screen())
+
+
+def _chosen(line: str, environ: Mapping[str, str]) -> tuple[Chosen, ...]:
+    faults: list[str] = []
+    found = choose(line_of({CAPABILITIES: line}), SETTINGS, environ, faults.append)
+    if faults:
+        raise SettingsError("; ".join(faults))
+    return found
 
 
 def both_modes(settings: Path | None, polling: float | None, one: Installation) -> IdleModes:

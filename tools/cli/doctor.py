@@ -63,9 +63,9 @@ def examine(settings: Mapping[str, str]) -> Iterator[Finding]:
     """Yield a finding per entity. Raise SettingsError first if the settings are wrong."""
     parsed = Settings.parse(settings)
     wanted = topology(parsed.work_queues, parsed.entities)
-    if parsed.console.refusal:
-        problem = f"is left out, and the app runs without it: {parsed.console.refusal}"
-        yield Finding("function", "console", problem, State.LEFT_OUT)
+    for name, why in parsed.left_out.items():
+        problem = f"is left out, and the app runs without it: {why}"
+        yield Finding("function", name, problem, State.LEFT_OUT)
     with Connections.parse(settings, is_person=True, retries=RETRIES) as connections:
         yield from _storage(connections, wanted, parsed, how_to_log_in(STORAGE_CONNECTION, settings))
         yield from _bus(connections, wanted, how_to_log_in(BUS_CONNECTION, settings))

@@ -7,11 +7,13 @@ from typing import Annotated, NamedTuple
 import typer
 from rich.table import Table
 
-from shared.app import ORDER_NUMBERS, TRANSACTION_IDS, RegistrationStores, Stores
+from shared.app import TRANSACTION_IDS, Stores
 from shared.ids import Explanation, NumberFate, RangeGenerator, SequenceWrite, explain_in, read_sequence
 from shared.operating import find_job_of_number
+from tools.cli.capabilities import known
 from tools.cli.options import PROBLEM_FOUND, JsonOption, SettingsOption, connected
 from tools.cli.screen import Screen, clean
+from tools.cli.settings_file import settings_here
 
 #: A person sees the last reservations on one screen; --json has all that the blob keeps.
 LAST_SHOWN = 10
@@ -75,9 +77,11 @@ class _Owner(NamedTuple):
 
 def _find_owner(stores: Stores, sequence: str, told: Explanation) -> _Owner:
     between = told.time_of_draw(stores.clock.now())
-    if sequence == ORDER_NUMBERS:
-        order = RegistrationStores(stores).find_numbered(told.number)
-        return _Owner("order", order, "" if order else "no order has it")
+    for capability in known(settings_here()):
+        for one in capability.capability.sequences:
+            if one.name == sequence:
+                owner = capability.load(one.find)(stores, told.number)
+                return _Owner(one.owner, owner, "" if owner else f"no {one.owner} has it")
     if between is None:
         return _Owner(why="" if told.fate is not NumberFate.FORGOTTEN else "its job was not looked for")
     if sequence != TRANSACTION_IDS:

@@ -11,8 +11,9 @@ from rich.table import Table
 
 from shared import __version__
 from shared.errors import SettingsError, SluiceError
-from tools.cli import cost, doctor as examination, gate, ids, jobs, migrate, orders, parked, sales, tune, workload
+from tools.cli import cost, doctor as examination, gate, ids, jobs, parked, tune, workload
 from tools.cli.audit import audit
+from tools.cli.capabilities import Groups
 from tools.cli.deep import check_deeply
 from tools.cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption, YesOption
 from tools.cli.project import new, upgrade
@@ -26,6 +27,7 @@ from tools.cli.web import web
 from tools.cli.worker import worker
 
 app = typer.Typer(
+    cls=Groups,
     help="Operate Sluice. It reads the app's own settings: the environment, else those of a running `make up`, else "
     "local.settings.json.",
     no_args_is_help=True,
@@ -39,12 +41,7 @@ app.add_typer(parked.app, name="parked")
 app.add_typer(ids.app, name="ids")
 app.add_typer(cost.app, name="cost")
 app.add_typer(tune.app, name="tune")
-app.add_typer(migrate.app, name="migrate")
 app.add_typer(workload.app, name="workload")
-app.add_typer(orders.orders, name="orders")
-app.add_typer(sales.conferences, name="conferences")
-app.add_typer(orders.processes, name="processes")
-app.add_typer(orders.seats, name="seats")
 app.command()(audit)
 app.command()(new)
 app.command()(upgrade)

@@ -27,7 +27,6 @@ STORAGE: Final = ("queue", "container", "table")
 _EXISTS: Final = frozenset({"QueueAlreadyExists", "ContainerAlreadyExists", "TableAlreadyExists"})
 #: In the connection string of the official emulator and of the local broker.
 _EMULATOR: Final = "UseDevelopmentEmulator=true"
-_REGISTRATION: Final = " --part registration"
 
 
 class Result(StrEnum):
@@ -82,7 +81,7 @@ def make_missing(environ: Mapping[str, str], findings: list[Finding]) -> Iterato
                 yield _in_storage(connections, one, how_to_log_in(STORAGE_CONNECTION, environ))
         on_bus = [one for one in findings if one.kind not in STORAGE]
         if _EMULATOR.lower() in environ.get(BUS_CONNECTION, "").lower():
-            part = _REGISTRATION if parsed.registration.is_on else ""
+            part = "".join(f" --part {one.name}" for one in parsed.capabilities)
             yield from (_untouched(one, _of_a_file(part)) for one in on_bus)
         else:
             yield from make_on_bus(connections, wanted.bus, on_bus, how_to_log_in(BUS_CONNECTION, environ))

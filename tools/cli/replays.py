@@ -10,7 +10,8 @@ from typing import Annotated, Final
 
 import typer
 
-from shared.app import RegistrationPart, Stores
+from shared.app import Parts, Stores
+from shared.capability import line_of
 from shared.errors import SluiceError
 from shared.operating import ParkedOperator, Replay, ReplayFate, Wave, describe_fates
 from shared.settings import Settings
@@ -41,11 +42,11 @@ def follow_quietly(settings: Path | None, replay: str) -> None:
 
 
 def _further_stages(stores: Stores, settings: Path | None) -> AbstractContextManager[object]:
-    """Register the stages of registration where it is on. Nothing of it is requested before a replay."""
+    """Register the stages of the capabilities that are on. Nothing of them is requested before a replay."""
     environ = load(settings)
     # A program that only replays jobs may have no more settings than its connections.
-    parsed = Settings.parse(environ) if environ.get("SLUICE_REGISTRATION", "").strip() else None
-    return RegistrationPart(stores, parsed) if parsed and parsed.registration.is_on else nullcontext()
+    parsed = Settings.parse(environ) if line_of(environ) else None
+    return Parts(stores, parsed) if parsed else nullcontext()
 
 
 def replays(*, settings: SettingsOption = None, as_json: JsonOption = False) -> None:

@@ -6,12 +6,13 @@ They are those of the environment, else of a settings file, else of own/settings
 import json
 import os
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION, in_azure
+from shared.capability import Chosen, builtin_names, find, line_of
 from shared.errors import SettingsError
 from shared.names import RETIRED, misspelt, unread
 from shared.own import Laid, lay, read_own
@@ -45,24 +46,27 @@ def load_laid(named: Path | None, environ: Mapping[str, str] = os.environ) -> La
     overridden = {_connection_of(name) for name in environ} & _CONNECTIONS
     kept = {n: value for n, value in (_values(file) if file else {}).items() if _connection_of(n) not in overridden}
     settings = {**kept, **environ}
-    check_names(settings)
-    own = next(map(read_own, _app_folders(file)), {})
-    return lay(own, settings, is_deployed=in_azure(settings))
+    add_app_to_path(named)
+    own = next((read_own(folder, settings) for folder in _app_folders(file)), {})
+    laid = lay(own, settings, is_deployed=in_azure(settings))
+    check_names(settings, [find(said) for said in dict.fromkeys([*builtin_names(), *line_of(laid.settings)])])
+    return laid
 
 
 def _connection_of(name: str) -> str:
     return name.partition("__")[0]
 
 
-def check_names(names: Collection[str]) -> None:
+def check_names(names: Collection[str], capabilities: Iterable[Chosen] = ()) -> None:
     """Raise SettingsError if a name begins like a setting and is not one. Warn once of each that a release retired.
 
     The app itself runs with an unknown name that is not misspelt: a newer release may have been there before it.
     A person can correct it at once.
     """
-    strange = unread(names, NAMES)
+    known = NAMES | {one.name for each in capabilities for one in each.capability.settings}
+    strange = unread(names, known)
     unknown = [f"{name} is no setting: {remedy}" for name, remedy in strange.items() if name not in RETIRED]
-    if problems := [*misspelt(names, NAMES), *unknown]:
+    if problems := [*misspelt(names, known), *unknown]:
         raise SettingsError("; ".join(problems))
     for name in strange:
         _tell_of(name)
@@ -110,6 +114,13 @@ def _app_folders(file: Path | None) -> list[Path]:
 
 def _with_app(*folders: Path) -> list[Path]:
     return [folder for folder in folders if (folder / _APP).exists()]
+
+
+def settings_here() -> dict[str, str]:
+    """Return the settings of a command in this folder that names no file, and have its own capabilities found."""
+    add_app_to_path(None)
+    file = _find_file()
+    return {**(_values(file) if file else {}), **os.environ}
 
 
 def is_running(file: Path) -> bool:

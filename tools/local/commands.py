@@ -157,7 +157,9 @@ def _clean(_options: argparse.Namespace, _rest: list[str]) -> int:
 
 
 def _source_folders() -> list[Path]:
-    return [ROOT / name for name in ("sluice", "shared", "functions", "console", "own", "tests", "tools")]
+    return [
+        ROOT / name for name in ("sluice", "shared", "functions", "capabilities", "console", "own", "tests", "tools")
+    ]
 
 
 def _python(*arguments: str) -> int:

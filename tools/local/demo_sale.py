@@ -13,14 +13,14 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
+from capabilities.registration.public_messages import CONFERENCES_QUEUE
 from shared.app import Stores
 from shared.azure import BusMessage, BusSender, Connections
-from shared.registration import CONFERENCES_QUEUE
 from tools.local.errors import StackError
 from tools.local.stack import Stack
 
 #: What the demo's stack runs with, beside the sample settings.
-SETTINGS: Final = {"SLUICE_REGISTRATION": "on"}
+SETTINGS: Final = {"SLUICE_CAPABILITIES": "registration"}
 GATE, CONFERENCE = "on-sale", "demo-conference"
 SEATS, SOLD_FOR = 100, "500.00"
 WANTED: Final = 300

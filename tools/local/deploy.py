@@ -92,7 +92,7 @@ def _check(project: Project, values: Mapping[str, str]) -> None:
     python = ensure_app(project.root / "requirements.txt")
     with tempfile.TemporaryDirectory(prefix="sluice-package-") as folder:
         found = package.functions(package.build(Path(folder), project.root), python, settings)
-    workloads = lay(read_own(project.root), settings).settings.get("SLUICE_WORKLOADS", BILLING)
+    workloads = lay(read_own(project.root, settings), settings).settings.get("SLUICE_WORKLOADS", BILLING)
     print(f"sluice deploy: the package loads: {len(found)} functions, workloads {workloads}")
     if others := _not_in_git(project.root):
         more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""

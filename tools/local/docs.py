@@ -12,24 +12,27 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
+from shared.capability import builtin_names, find
 from shared.parked import DEFAULT_POLICY
 from shared.payload import MIB, OPTIONS, Limits, reading
 from shared.refusals import DeliveryReason, Reason, ReasonCode, ResultReason
-from shared.registration import BODIES, PUBLIC
 from shared.settings import SETTINGS
 from shared.topology import CorrelationFilter, DeliveryRules, Subscription, topology
 from shared.usage import Installation, load, polling_seconds
-from tools.local import capacity_tables, registration_table, telemetry_tables
+from tools.local import capacity_tables, telemetry_tables
 from tools.local.errors import StackError
-from tools.local.infra import alerts, entities, queries
+from tools.local.infra import alerts, capabilities, entities, queries
 from tools.local.infra.tables import TABLES as INFRA, Table
 from tools.local.paths import ROOT
 from tools.local.picture import picture
 from tools.local.readme import code, idle_month, why
 from tools.planning.idle_modes import IdleModes
 
+_FOUND = [find(said) for said in builtin_names()]
+CAPABILITIES = [one.capability for one in _FOUND]
 #: What a publisher has to know of the bounds.
 DESCRIBED_LIMITS = {
     "message_bytes": "bytes of an encoded message",
@@ -90,7 +93,7 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def _settings() -> str:
     rows = [
         (f"`{setting.name}`", setting.what, "required" if setting.default is None else _default(setting.default))
-        for setting in SETTINGS
+        for setting in (*SETTINGS, *chain.from_iterable(one.settings for one in CAPABILITIES))
     ]
     return markdown(("setting", "what it says", "default"), rows)
 
@@ -204,25 +207,18 @@ def _idle() -> str:
     return "\n\n".join([markdown(header, rows), "\n".join(modes.formulas())])
 
 
-def _order_events() -> str:
-    rows = []
-    for kind in PUBLIC:
-        said = (BODIES[kind].__doc__ or "").splitlines()[0]
-        rows.append((f"`{kind}`", ", ".join(f"`{name}`" for name in BODIES[kind].__struct_fields__), said))
-    return markdown(("event", "fields", "meaning"), rows)
-
-
 def _table_of(make: Callable[[], Table]) -> str:
     return markdown(*make())
 
 
-_ROWS = {**INFRA, **telemetry_tables.TABLES, **capacity_tables.TABLES, "why": why}
+_OWN = {name: make for one in _FOUND if one.capability.tables for name, make in one.load(one.capability.tables).items()}
+_ROWS = {**INFRA, **telemetry_tables.TABLES, **capacity_tables.TABLES, **_OWN, "why": why}
 TABLES: dict[str, Callable[[], str]] = {
     "settings": _settings,
     "picture": picture,
     "storage": _storage,
     "bus": _bus,
-    "reasons": partial(_reasons, Reason),
+    "reasons": partial(_reasons, Reason, *chain.from_iterable(one.reasons for one in CAPABILITIES)),
     "parked-reasons": partial(_reasons, DeliveryReason, ResultReason),
     "limits": _limits,
     "options": lambda: markdown(("option", "meaning"), [(f"`{one.name}`", one.help) for one in OPTIONS]),
@@ -232,8 +228,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "idle": _idle,
     "sales": code,
     "idle-month": idle_month,
-    "order-states": lambda: markdown(*registration_table.table()),
-    "order-events": _order_events,
     **{name: partial(_table_of, make) for name, make in _ROWS.items()},
 }
 
@@ -241,6 +235,8 @@ TABLES: dict[str, Callable[[], str]] = {
 FILES: dict[Path, Callable[[], str]] = {
     entities.FILE: entities.text,
     alerts.FILE: alerts.text,
+    capabilities.FILE: capabilities.text,
+    capabilities.OWN_FILE: capabilities.own_text,
     queries.FILE: queries.text,
 }
 

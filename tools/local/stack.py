@@ -14,8 +14,7 @@ from typing import Protocol
 
 from functions_local_host.errors import StartError as HostStartError
 from functions_local_host.launcher import Host
-from servicebus_local.command import ENTITIES
-from servicebus_local.entities import Namespace, Subscription, read
+from servicebus_local.entities import Namespace, Subscription, parse
 from servicebus_local.errors import StartError as BrokerStartError
 from servicebus_local.launcher import Broker
 
@@ -27,6 +26,7 @@ from tools.local.azurite.launcher import Account, Azurite
 from tools.local.doctors_entities import doctors_entities
 from tools.local.errors import StackError
 from tools.local.func_host import FuncHost
+from tools.local.infra.entities import bus_lists
 from tools.local.installation import ensure_worker
 from tools.local.paths import ROOT, WORKER, venv_python
 from tools.local.provision import provision
@@ -90,8 +90,9 @@ def running(options: StackOptions) -> Iterator[Stack]:
     with _in_one_line(), ExitStack() as parts:
         account = _account(options.data)
         azurite = parts.enter_context(Azurite.start(options.data, account=account, is_logging=options.counts_requests))
-        own = read_own(options.app)
-        parsed = Settings.parse(lay(own, sample_values() | dict(options.settings or {})).settings)
+        given = sample_values() | dict(options.settings or {})
+        own = read_own(options.app, given)
+        parsed = Settings.parse(lay(own, given).settings)
         broker = Broker.start(bus_entities(parsed, options.subscriptions))
         parts.callback(broker.stop)
         settings = settings_for(azurite.connection_string, broker.connection_string) | dict(options.settings or {})
@@ -105,7 +106,7 @@ def running(options: StackOptions) -> Iterator[Stack]:
 
 def bus_entities(parsed: Settings, subscriptions: Sequence[tuple[str, str]] = ()) -> Namespace:
     """Return the entities of the bus that an installation with these settings has, and the subscriptions of others."""
-    own = read(ROOT / ENTITIES, ["registration"] if parsed.registration.is_on else [])
+    own = parse(bus_lists(topology(parsed.work_queues, parsed.entities)))
     added = {
         topic.name: tuple(Subscription(name) for to, name in subscriptions if to == topic.name) for topic in own.topics
     }

@@ -2,15 +2,23 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Final
 
-from shared.telemetry import EVENTS, METRICS, PIECES
+from shared.capability import builtin_names, find
+from shared.telemetry import EVENTS, METRICS, PIECES, LogEvent
 from tools.local.infra.tables import Table
 from tools.local.paths import ROOT
 
 
+def _events_of_all() -> list[LogEvent]:
+    """Return the events of the base, and those of the capabilities that come with Sluice."""
+    own = chain.from_iterable(find(said).capability.events for said in builtin_names())
+    return list(dict.fromkeys([*EVENTS, *own]))
+
+
 def _alerts() -> Table:
-    alerts = [(event, event.alert) for event in EVENTS if event.alert]
+    alerts = [(event, event.alert) for event in _events_of_all() if event.alert]
     rows = [
         (f"`{event.name}`", event.meaning, f"`{alert.where}`" if alert.where else "every one", event.remedy)
         for event, alert in sorted(alerts, key=lambda one: one[1].severity)
@@ -42,7 +50,7 @@ def _metrics() -> Table:
             metric.meaning,
             metric.remedy,
         )
-        for metric in METRICS
+        for metric in (*METRICS, *chain.from_iterable(find(said).capability.metrics for said in builtin_names()))
     ]
     return ("metric", "kind", "unit", "by", "what it counts", "when it looks wrong"), rows
 
@@ -50,7 +58,7 @@ def _metrics() -> Table:
 def _events() -> Table:
     rows = [
         (f"`{event.name}`", logging.getLevelName(event.level).lower(), event.meaning, ", ".join(event.fields))
-        for event in EVENTS
+        for event in _events_of_all()
     ]
     return ("event", "level", "what happened", "fields"), rows
 

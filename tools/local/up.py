@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from shared.capability import CAPABILITIES, line_of
 from shared.errors import SettingsError
 from shared.own import lay, read_own
-from shared.settings import NAMES, Dequeue, Settings, Switch
+from shared.settings import NAMES, Dequeue, Settings
 from shared.telemetry import TelemetryChoice
 from tools.cli.doctor import examine
 from tools.cli.settings_file import check_names, is_running
@@ -64,7 +65,8 @@ def _stack_options(options: argparse.Namespace) -> StackOptions:
     if options.trigger:
         changed["SLUICE_DEQUEUE"] = Dequeue.TRIGGER.value
     if options.registration:
-        changed["SLUICE_REGISTRATION"] = Switch.ON.value
+        line = line_of(changed)
+        changed[CAPABILITIES] = ",".join(dict.fromkeys([*line, "registration"]))
     if options.rooms:
         changed["SLUICE_ROOMS"] = options.rooms
     return StackOptions(
@@ -107,7 +109,7 @@ def _external(options: argparse.Namespace, told_to_stop: threading.Event) -> int
     wanted = _stack_options(options)
     settings = _local_settings() | dict(wanted.settings or {})
     # Before anything starts: the host would end with the same, wrapped in its log.
-    settings = dict(lay(read_own(ROOT), settings).settings)
+    settings = dict(lay(read_own(ROOT, settings), settings).settings)
     Settings.parse(settings)
     host = start_host(wanted, settings)
     try:

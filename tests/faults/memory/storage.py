@@ -12,8 +12,8 @@ from azure.core.rest import HttpRequest
 from azure.core.rest._requests_basic import RestRequestsTransportResponse
 from requests.structures import CaseInsensitiveDict
 
+from capabilities.registration.entities import registration
 from shared.azure.connections import Connections
-from shared.parts import registration
 from shared.topology import topology
 from tests.faults.memory.blobs import Blobs
 from tests.faults.memory.queues import Queues

@@ -3,9 +3,7 @@
 import json
 from itertools import groupby
 
-from shared.azure import Destination
-from shared.messages import Delivery
-from shared.parts import (
+from capabilities.registration.entities import (
     CONFERENCES as SHOP,
     CONFERENCES_VIEW,
     ORDER_EVENTS,
@@ -17,6 +15,8 @@ from shared.parts import (
     TIMEOUTS,
     seat_lane_names,
 )
+from shared.azure import Destination
+from shared.messages import Delivery
 from tests.faults.host import Host
 
 (LANE,) = seat_lane_names(1)

@@ -4,18 +4,13 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from capabilities.registration.order import OrderPhase
+from capabilities.registration.order_process import OrderProcess, OrderStage
+from capabilities.registration.seats import Seats, check_balance
+from capabilities.registration.views import CONFERENCE_MODEL, ORDER_MODEL
 from shared.processes import Mementos, restore_process
 from shared.readmodels.projection import fold_all
 from shared.readmodels.slot_table import ViewPlace
-from shared.registration import (
-    CONFERENCE_MODEL,
-    ORDER_MODEL,
-    OrderPhase,
-    OrderProcess,
-    OrderStage,
-    Seats,
-    check_balance,
-)
 from tests.faults.invariants import left_over, parked, trace
 
 _OK = 202
@@ -54,7 +49,7 @@ def _homes(own, model):
 
 
 def _restored(world, own, home):
-    choice = world.settings.registration
+    choice = world.settings.capability("registration").choice
     process = OrderProcess(window=choice.reservation, buffer=choice.buffer, most_seats=choice.seats_per_order)
     return restore_process(process, own.homes.load(home))[0]
 

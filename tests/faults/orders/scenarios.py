@@ -4,11 +4,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from capabilities.registration.entities import CONFERENCES as SHOP, PAYMENTS, STARTS, TIMEOUTS
+from capabilities.registration.order import OrderPhase
+from capabilities.registration.views import ORDER_MODEL
 from shared.azure.bus import ServiceBusError
 from shared.errors import SluiceError
-from shared.parts import CONFERENCES as SHOP, PAYMENTS, STARTS, TIMEOUTS
 from shared.readmodels import Phase
-from shared.registration import ORDER_MODEL, OrderPhase
 from tests.faults.host import StuckError
 from tests.faults.orders.host import CONFERENCES, LANE, REPLIES, VIEWS, only
 from tests.faults.orders.invariants import breaches

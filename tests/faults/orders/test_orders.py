@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.parts import PAYMENTS, STARTS
+from capabilities.registration.entities import PAYMENTS, STARTS
 from tests.faults import campaign, crash_points, pairs
 from tests.faults.journal import Journal
 from tests.faults.memory.storage import MemoryStorage

@@ -4,11 +4,13 @@ import asyncio
 import json
 from contextlib import suppress
 
-from shared.app import RegistrationStores, Stores
+from capabilities.registration.entities import CONFERENCES as SHOP, ORDERS, PAYMENTS
+from capabilities.registration.flows import RegistrationStores
+from capabilities.registration.views import ORDER_MODEL
+from shared.app import Stores
 from shared.azure.connection_settings import BUS_CONNECTION, STORAGE_CONNECTION
-from shared.parts import CONFERENCES as SHOP, ORDERS, PAYMENTS
+from shared.capability import DeadLetter
 from shared.readmodels import Migration
-from shared.registration import ORDER_MODEL, DeadLetter
 from shared.settings import Settings
 from tests.faults.orders.host import ENTITIES, LANE, SENDERS, OrderHost
 from tests.faults.plan import KilledError, Plan
@@ -20,7 +22,7 @@ SETTINGS = Settings.parse(
         BUS_CONNECTION: "this run's",
         "SLUICE_TICK_SCHEDULE": "by hand",
         "SLUICE_DEQUEUE": "trigger",
-        "SLUICE_REGISTRATION": "on",
+        "SLUICE_CAPABILITIES": "registration",
         "SLUICE_SEAT_LANES": "1",
         # So few that a sale of these runs keeps one.
         "SLUICE_SNAPSHOT_EVENTS": "10",
@@ -80,7 +82,8 @@ class OrderProcess(Process):
     @property
     def part(self):
         """What the triggers of registration call."""
-        return self.app.registration
+        (part,) = self.app.parts.built
+        return part.verbs
 
     def post(self, order, seats=1, gate=None, key=None):
         """Send a new order, as a customer does with a code or a key, and note the answer."""

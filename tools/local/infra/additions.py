@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from shared.parts import SEAT_LANES
 from shared.usage import Asker, Installation, Prices, Who, idle_day, load, price_idle_month
+from tools.local.infra.capabilities import chosen
 from tools.local.infra.costs import deployed
 from tools.local.infra.project import Project
 
@@ -38,11 +38,11 @@ def rooms(project: Project, prices: Prices | None = None) -> Rows:
     ]
 
 
-def registration(project: Project, prices: Prices | None = None) -> Rows:
-    """Return the additions of registration, to a deployment and to a month without work."""
+def of_capability(project: Project, said: str, prices: Prices | None = None) -> Rows:
+    """Return the additions of a capability, to a deployment and to a month without work."""
     return [
-        *_resources(project, {"hasRegistration": True}, _KINDS),
-        *_requests(deployed(), deployed(seat_lanes=SEAT_LANES), prices or load()),
+        *_resources(project, {"capabilities": said}, _KINDS),
+        *_requests(deployed(), deployed(capabilities=(chosen(said),)), prices or load()),
     ]
 
 

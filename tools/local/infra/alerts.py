@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from shared.telemetry import EVENTS, Alert, LogEvent, Severity
+from shared.telemetry import EVENTS, OF_PROCESSES, Alert, LogEvent, Severity
 from tools.local.paths import ROOT
 
 FILE = ROOT / "infra" / "alerts.json"
@@ -16,7 +16,6 @@ SILENCE = {
     "name": "silence",
     "event": SILENT,
     "severity": int(Severity.ERROR),
-    "isOfBase": True,
     "query": 'AppRequests | where Name == "tick"',
     "operator": "LessThan",
     "threshold": 1,
@@ -31,16 +30,25 @@ def text() -> str:
 
 
 def document(events: tuple[LogEvent, ...] = EVENTS) -> dict[str, Any]:
-    """Return one alert for each event that has one."""
-    return {"alerts": [*(_alert(event, event.alert) for event in events if event.alert is not None), SILENCE]}
+    """Return one alert for each event of the base that has one."""
+    return {
+        "alerts": [
+            *(
+                alert_of(event, event.alert)
+                for event in events
+                if event.alert is not None and event not in OF_PROCESSES
+            ),
+            SILENCE,
+        ]
+    }
 
 
-def _alert(event: LogEvent, alert: Alert) -> dict[str, Any]:
+def alert_of(event: LogEvent, alert: Alert) -> dict[str, Any]:
+    """Return the alert of an event."""
     return {
         "name": event.name.removeprefix(PREFIX).replace(".", "-"),
         "event": event.name,
         "severity": int(alert.severity),
-        "isOfBase": not alert.of_registration,
         "query": query(event, alert),
         **TOLD,
         "what": event.meaning,

@@ -7,6 +7,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Final, NamedTuple
 
+from shared.capability import Chosen
 from shared.pipeline import choose
 from shared.usage import (
     MILLION,
@@ -139,10 +140,10 @@ def _requests(prices: Prices) -> Iterator[Cost]:
         yield Cost(said, f"{number:,} requests", amount, is_assumed=who is Who.PLATFORM, part="app-storage.bicep")
 
 
-def deployed(*, instances: int = 1, rooms: int = 0, seat_lanes: int = 0) -> Installation:
+def deployed(*, instances: int = 1, rooms: int = 0, capabilities: tuple[Chosen, ...] = ()) -> Installation:
     """Return an installation whose host polls as host.json says."""
     seconds = polling_seconds(Project().json("host.json"), {})
-    return Installation(polling_seconds=seconds, instances=instances, rooms=rooms, seat_lanes=seat_lanes)
+    return Installation(polling_seconds=seconds, instances=instances, rooms=rooms, capabilities=capabilities)
 
 
 def work(prices: Prices | None = None) -> list[Cost]:

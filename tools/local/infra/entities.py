@@ -4,7 +4,6 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from shared.parts import CONFERENCES, MOST_SEAT_LANES, ORDERS, PAYMENTS, registration, seat_lane_names
 from shared.topology import (
     HINTS,
     POISON_SUFFIX,
@@ -35,9 +34,6 @@ INBOUND = {
     "poisonSuffix": POISON_SUFFIX,
 }
 
-#: Where the senders of registration may write: those of orders on a storage queue, the others on the bus.
-SENDERS = {"orders": ORDERS, "payments": PAYMENTS, "conferences": CONFERENCES}
-
 
 def text(most: Topology | None = None) -> str:
     """Return the file's content."""
@@ -45,7 +41,7 @@ def text(most: Topology | None = None) -> str:
 
 
 def document(most: Topology | None = None) -> dict[str, Any]:
-    """Return the entities as Bicep wants them: resource bodies ready to use, parents named by their place."""
+    """Return the entities as Bicep wants them: resource bodies ready to use."""
     whole = most or topology(MOST_WORK_QUEUES)
     work = [name for name in whole.queues if name.startswith("work-") and name != URGENT]
     return {
@@ -57,43 +53,24 @@ def document(most: Topology | None = None) -> dict[str, Any]:
             "tables": list(whole.tables),
         },
         "inbound": INBOUND,
-        "bus": _bus(whole),
-        "registration": _registration(),
+        "bus": bus_lists(whole),
         "listened": listened.document(listened.listened(ROOT)),
     }
 
 
-def _registration() -> dict[str, Any]:
-    """Return the entities behind the base where registration is on. Places count from the base's first."""
-    base, whole = topology(), topology(entities=[registration(MOST_SEAT_LANES)])
-    bus, added = _bus(base), _bus(whole)
-    lanes = set(seat_lane_names(MOST_SEAT_LANES))
-    behind = {kind: added[kind][len(bus[kind]) :] for kind in bus}
-    return {
-        "storage": {
-            "queues": [name for name in whole.queues if name not in base.queues],
-            "containers": [name for name in whole.containers if name not in base.containers],
-            "tables": [name for name in whole.tables if name not in base.tables],
-        },
-        # Bicep takes as many of the lanes, which are the last, as the parameter seatLanes says.
-        "bus": behind | {"queuesBesideLanes": sum(one["name"] not in lanes for one in behind["queues"])},
-        "listened": listened.document(listened.of_registration(MOST_SEAT_LANES)),
-        "senders": SENDERS,
-    }
-
-
-def _bus(whole: Topology) -> dict[str, Any]:
-    subscriptions = [(place, one) for place, topic in enumerate(whole.bus.topics) for one in topic.subscriptions]
+def bus_lists(whole: Topology) -> dict[str, Any]:
+    """Return the entities of the bus as Bicep and the broker take them: parents by their names."""
+    subscriptions = [(topic.name, one) for topic in whole.bus.topics for one in topic.subscriptions]
     return {
         "queues": [{"name": queue.name, "properties": queue_properties(queue)} for queue in whole.bus.queues],
         "topics": [{"name": topic.name, "properties": topic_properties(topic)} for topic in whole.bus.topics],
         "subscriptions": [
-            {"topic": place, "name": one.name, "properties": delivery_properties(one.delivery)}
-            for place, one in subscriptions
+            {"topic": topic, "name": one.name, "properties": delivery_properties(one.delivery)}
+            for topic, one in subscriptions
         ],
         "rules": [
-            {"subscription": place, "name": name, "properties": properties}
-            for place, (_, one) in enumerate(subscriptions)
+            {"topic": topic, "subscription": one.name, "name": name, "properties": properties}
+            for topic, one in subscriptions
             for name, properties in rules(one).items()
         ],
     }

@@ -211,8 +211,16 @@ def _concat(*parts: Sequence[Any]) -> Any:
     return "".join(map(str, parts)) if isinstance(parts[0], str) else [item for part in parts for item in part]
 
 
+def _place(value: Sequence[Any], wanted: Any) -> int:
+    return value.index(wanted) if wanted in value else -1
+
+
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "concat": _concat,
+    "contains": lambda value, wanted: wanted in value,
+    "flatten": lambda value: [one for part in value for one in part],
+    "indexOf": _place,
+    "split": lambda text, between: text.split(between),
     "empty": lambda value: value is None or len(value) == 0,
     "guid": lambda *parts: f"guid-{_hash(*parts)}",
     "items": _items,
@@ -220,7 +228,6 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "join": lambda parts, between: between.join(map(_text, parts)),
     "length": len,
     "resourceGroup": lambda: {"id": Unknown("resourceGroup().id"), "location": Unknown("resourceGroup().location")},
-    "split": lambda text, between: text.split(between),
     "string": _text,
     "subscription": lambda: {"id": Unknown("subscription().id")},
     "subscriptionResourceId": lambda kind, name: f"/subscriptions/…/{kind}/{name}",

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from shared.parts import registration
+from shared.capability import Chosen
 
 #: The decorators of triggers of the bus, and the arguments that name the entity.
 _TRIGGERS: Final = {
@@ -31,11 +31,14 @@ def listened(root: Path) -> tuple[Entity, ...]:
     return tuple(sorted(found))
 
 
-def of_registration(seat_lanes: int) -> tuple[Entity, ...]:
-    """Return the entities of registration, each of which has a trigger, in the order of the topology."""
-    bus = registration(seat_lanes).bus
-    subscriptions = (Entity(one.name, topic.name) for topic in bus.topics for one in topic.subscriptions)
-    return (*(Entity(queue.name) for queue in bus.queues), *subscriptions)
+def of_capability(one: Chosen) -> tuple[Entity, ...]:
+    """Return the entities that a capability has a trigger for, in the order of its triggers."""
+    found = (
+        Entity(trigger.subscription or trigger.source, trigger.source if trigger.subscription else "")
+        for trigger in one.triggers
+        if trigger.listens_on_bus
+    )
+    return tuple(dict.fromkeys(found))
 
 
 def document(entities: Sequence[Entity]) -> dict[str, Any]:
@@ -52,8 +55,8 @@ def _triggers(file: Path) -> Iterator[Entity]:
             continue
         if names := _TRIGGERS.get(node.func.attr):
             given = {one.arg: one.value for one in node.keywords if one.arg in names}
-            if any(isinstance(one, ast.Name) for one in given.values()):
-                # A name of `shared.parts`: a trigger of registration, which is registered only where that is on.
+            if not all(isinstance(one, ast.Constant) for one in given.values()):
+                # A trigger of a capability, which says its entities itself.
                 continue
             *topic, name = (ast.literal_eval(given[one]) for one in names)
             yield Entity(name.split("/")[0], *topic)

@@ -66,7 +66,7 @@ class Project:
 
     def deployed_with_own(self, **parameters: Any) -> Deployment:
         """Return the deployment with the settings and parameters of own/."""
-        return self.deployed_of(read_own(self.root), self.json(OWN_PARAMETERS), **parameters)
+        return self.deployed_of(read_own(self.root, {}), self.json(OWN_PARAMETERS), **parameters)
 
     def text(self, *names: str) -> str:
         """Return a file's text. A missing file is empty."""

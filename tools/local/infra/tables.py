@@ -1,11 +1,14 @@
 """The tables of docs/deploy.md and docs/appendix/azure.md, each as its header and rows."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeAlias
 
+from shared.capability import builtin_names
 from shared.usage import load
 from tools.local.infra import additions, costs
 from tools.local.infra.bicep import Parameter, Template, read
+from tools.local.infra.capabilities import chosen
 from tools.local.infra.checks import roles
 from tools.local.infra.checks.parameters import default_of, environment_of
 from tools.local.infra.project import Project
@@ -31,9 +34,9 @@ def rooms() -> Table:
     return ("what one room adds", "how much"), additions.rooms(Project())
 
 
-def registration() -> Table:
-    """Return the additions of registration."""
-    return ("what registration adds where it is on", "how much"), additions.registration(Project())
+def of_capability(said: str) -> Table:
+    """Return the additions of a capability."""
+    return (f"what {said} adds where it is on", "how much"), additions.of_capability(Project(), said)
 
 
 def work() -> Table:
@@ -74,11 +77,18 @@ def who_may() -> Table:
     """Return the roles of each kind of principal, with their scopes."""
     said = {
         roles.APP: roles.of_app(Project().root),
-        f"{roles.APP}, with `hasRegistration` also": roles.of_registration_of_app(),
+        **{
+            f"{roles.APP}, with the capability {said} also": roles.of_capability_of_app(chosen(said))
+            for said in builtin_names()
+        },
         f"{roles.WARM}, with `hasWarming`": roles.OF_WARM,
         "a publisher": roles.of_publishers(),
         "a publisher of room `r`": roles.of_publishers("r"),
-        **{f"who is in `{name}`": {pair} for name, pair in roles.OF_SENDERS.items()},
+        **{
+            f"who is in `{name}`": {pair}
+            for said in builtin_names()
+            for name, pair in roles.of_senders(chosen(said)).items()
+        },
         "an operator": roles.OF_OPERATORS,
     }
     return ("who", "role", "on"), [(who, role, scope) for who, pairs in said.items() for role, scope in sorted(pairs)]
@@ -90,6 +100,6 @@ TABLES: Final[Mapping[str, Callable[[], Table]]] = {
     "deploy-idle": idle,
     "deploy-work": work,
     "rooms": rooms,
-    "registration": registration,
+    **{said: partial(of_capability, said) for said in builtin_names()},
     "deploy-roles": who_may,
 }

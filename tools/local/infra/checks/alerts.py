@@ -5,10 +5,11 @@ Also the queries that an operator needs next, each saved where an operator reads
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from shared.telemetry import LogEvent
+from shared.capability import builtin_names, find
+from shared.telemetry import OF_PROCESSES, LogEvent
 from tools.local.infra import alerts, queries
 from tools.local.infra.bicep import read
 from tools.local.infra.finding import Finding
@@ -42,9 +43,11 @@ def check(project: Project) -> Iterator[Finding]:
     """Yield events without a rule, and rules that can never fire."""
     if alerts.document(project.events) != project.json("infra", "alerts.json"):
         yield Finding("infra/alerts.json", "is not what the catalogue of events makes: run `make docs`")
-    wanted = {event.name: event for event in project.events if event.alert is not None}
-    rules = _rules(project, hasRegistration=True)
-    yield from _listening(project, wanted, rules)
+    of_base = [event for event in project.events if event not in OF_PROCESSES]
+    wanted = {event.name: event for event in (*of_base, *of_capabilities()) if event.alert is not None}
+    rules = _rules(project, capabilities=",".join(builtin_names()))
+    yield from _listening(wanted, rules)
+    yield from _listening([event.name for event in of_base if event.alert], _rules(project))
     for name in wanted.keys() & rules.keys():
         yield from _speaks(wanted[name], rules[name])
         (criterion,) = rules[name].properties["criteria"]["allOf"]
@@ -60,18 +63,21 @@ def check(project: Project) -> Iterator[Finding]:
     yield from _saved(project)
 
 
-def _listening(project: Project, wanted: Mapping[str, LogEvent], rules: Mapping[str, Resource]) -> Iterator[Finding]:
-    """Yield events that no rule listens to, and rules of nothing: with registration, and without."""
-    without = [event.name for event in wanted.values() if event.alert and not event.alert.of_registration]
-    for expected, found in (([*wanted], rules), (without, _rules(project))):
-        missing, extra = both_ways([*expected, alerts.SILENT], found)
-        for name in missing:
-            yield Finding("alerts.bicep", f"no rule listens to {name}, which calls an operator")
-        for name in extra:
-            yield Finding("alerts.bicep", f"a rule listens to {name}, which no event of this installation is called")
+def of_capabilities() -> list[LogEvent]:
+    """Return the events of all capabilities that come with Sluice."""
+    return [event for said in builtin_names() for event in find(said).capability.events]
 
 
-def _rules(project: Project, **parameters: bool) -> dict[str, Resource]:
+def _listening(wanted: Iterable[str], rules: Mapping[str, Resource]) -> Iterator[Finding]:
+    """Yield events that no rule listens to, and rules of nothing."""
+    missing, extra = both_ways([*wanted, alerts.SILENT], rules)
+    for name in missing:
+        yield Finding("alerts.bicep", f"no rule listens to {name}, which calls an operator")
+    for name in extra:
+        yield Finding("alerts.bicep", f"a rule listens to {name}, which no event of this installation is called")
+
+
+def _rules(project: Project, **parameters: str) -> dict[str, Resource]:
     return {str(one.properties.get("displayName")): one for one in project.deployed(**parameters).of_type(_RULES)}
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION
 from shared.errors import SettingsError
-from shared.own import DEPLOYED, FILE as OWN_SETTINGS
+from shared.own import FILE as OWN_SETTINGS, deployed_names
 from shared.settings import Settings
 from tools.local.infra.checks.roles import may_reach
 from tools.local.infra.deployment import Deployment
@@ -60,7 +60,9 @@ def check(project: Project) -> Iterator[Finding]:
     yield from _identities(given)
     plain = {one.name for one in project.settings if not one.is_connection}
     own = {name for name in given if name.startswith("SLUICE_")}
-    needed = {one.name for one in project.settings if not one.is_connection and one.default is None} | DEPLOYED
+    needed = {one.name for one in project.settings if not one.is_connection and one.default is None} | deployed_names(
+        []
+    )
     for name in sorted(needed - own):
         yield Finding("function-app.bicep", f"setting {name} is not given to the app: add it, or a default in the code")
     for name in sorted(own - plain):
@@ -75,7 +77,7 @@ def check(project: Project) -> Iterator[Finding]:
     yield from _threads(project, given)
     yield from _outputs(deployment)
     yield from _warming(project)
-    yield from _registration(project)
+    yield from _capabilities(project)
     yield from _workloads(project)
     yield from _sample(project)
 
@@ -90,14 +92,19 @@ def _warming(project: Project) -> Iterator[Finding]:
                     yield Finding("infra", f"with hasWarming {is_wanted}, {where} has {name} {given.get(name)!r}")
 
 
-def _registration(project: Project) -> Iterator[Finding]:
-    """Yield an app, or a command, that does not know which entities of registration are deployed."""
-    for is_on in (False, True):
-        deployment = project.deployed(hasRegistration=is_on, seatLanes=3)
+def _capabilities(project: Project) -> Iterator[Finding]:
+    """Yield an app, or a command, that does not know which capabilities are deployed. The switch of before counts too."""
+    for parameters, line in (
+        ({}, ""),
+        ({"capabilities": "registration"}, "registration"),
+        ({"hasRegistration": True}, "registration"),
+    ):
+        deployment = project.deployed(seatLanes=3, **parameters)
+        wanted = line, "on" if line else "off", "3" if line else None
         for where, given in (("the app", given_settings(deployment)), ("the command", deployment.outputs)):
-            found = given.get("SLUICE_REGISTRATION"), given.get("SLUICE_SEAT_LANES")
-            if found != ("on" if is_on else "off", "3"):
-                yield Finding("infra", f"with hasRegistration {is_on} and seatLanes 3, {where} has {found}")
+            found = given.get("SLUICE_CAPABILITIES"), given.get("SLUICE_REGISTRATION"), given.get("SLUICE_SEAT_LANES")
+            if found[:2] != wanted[:2] or (line and found[2] != wanted[2]):
+                yield Finding("infra", f"with {parameters} and seatLanes 3, {where} has {found}")
 
 
 def _workloads(project: Project) -> Iterator[Finding]:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from shared.parts import MOST_SEAT_LANES, registration
+from shared.capability import builtin_names
 from shared.topology import Topology, rooms
-from tools.local.infra import entities
+from tools.local.infra import capabilities, entities
 from tools.local.infra.deployment import Deployment
 from tools.local.infra.finding import Finding
 from tools.local.infra.project import ROOMS, Project, both_ways, with_rooms
@@ -13,8 +13,8 @@ from tools.local.infra.resource import Resource
 
 #: The names that the parameter workQueues decides over are looked at for one queue and for several.
 WORK_QUEUES: Final = (1, 3)
-#: So are those of the parameter seatLanes.
-SEAT_LANES: Final = (1, MOST_SEAT_LANES)
+#: Parameters and settings of each count that Bicep takes: the lowest and the highest.
+COUNTS: Final = tuple(({"seatLanes": number}, {"SLUICE_SEAT_LANES": str(number)}) for number in (1, 16))
 _STORAGE, _BUS = "Microsoft.Storage/storageAccounts", "Microsoft.ServiceBus/namespaces"
 _APP_ACCOUNT: Final = "stapp"
 
@@ -25,28 +25,34 @@ def check(project: Project) -> Iterator[Finding]:
     if entities.text(most) != project.text("infra", "entities.json"):
         yield Finding("infra/entities.json", "is not what the topology makes: run `make docs`")
     for count in WORK_QUEUES:
-        yield from _compare(project.topology(count), project.deployed(workQueues=count))
-    yield from _compare(project.topology(1, [rooms(ROOMS)]), project.deployed(rooms=with_rooms()))
+        yield from compare(project.topology(count), project.deployed(workQueues=count))
+    yield from compare(project.topology(1, [rooms(ROOMS)]), project.deployed(rooms=with_rooms()))
+    if capabilities.text() != project.text("infra", "capabilities.json"):
+        yield Finding("infra/capabilities.json", "is not what the capabilities make: run `make docs`")
+    for said in builtin_names():
+        for parameters, settings in COUNTS:
+            on = project.deployed(capabilities=said, **parameters)
+            yield from compare(project.topology(1, capabilities.chosen(said, settings).entities), on)
     yield from _own(project)
-    for lanes in SEAT_LANES:
-        on = project.deployed(hasRegistration=True, seatLanes=lanes)
-        yield from _compare(project.topology(1, [registration(lanes)]), on)
 
 
 def _own(project: Project) -> Iterator[Finding]:
     """Yield what a person's own files do not decide. A room may stand in either of them."""
-    wanted = project.topology(3, [rooms(("b", "team-a")), registration(2)])
+    wanted = project.topology(
+        3, [rooms(("b", "team-a")), *capabilities.chosen("registration", {"SLUICE_SEAT_LANES": "2"}).entities]
+    )
     settings = {
         "SLUICE_WORK_QUEUES": "3",
         "SLUICE_ROOMS": "team-a, b",
-        "SLUICE_REGISTRATION": "on",
+        "SLUICE_CAPABILITIES": "registration",
         "SLUICE_SEAT_LANES": "2",
         "SLUICE_DEQUEUE": "push",
     }
-    yield from _compare(wanted, project.deployed_of(settings, {"rooms": with_rooms()[1:]}))
+    yield from compare(wanted, project.deployed_of(settings, {"rooms": with_rooms()[1:]}))
 
 
-def _compare(wanted: Topology, found: Deployment) -> Iterator[Finding]:
+def compare(wanted: Topology, found: Deployment) -> Iterator[Finding]:
+    """Yield each difference between a topology and what is deployed."""
     for kind, path, names in (
         ("queue", "queueServices/queues", wanted.queues),
         ("container", "blobServices/containers", wanted.containers),

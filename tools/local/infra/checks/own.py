@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from shared.capability import builtin_names, find
 from shared.errors import SettingsError
 from shared.grammar import MOST_ROOMS
-from shared.own import DEPLOYED, FILE as SETTINGS, read_own
+from shared.own import FILE as SETTINGS, deployed_names, read_own
 from tools.local.infra.bicep import Template, named, read
 from tools.local.infra.checks.parameters import environment_of
 from tools.local.infra.finding import Finding
@@ -21,7 +22,7 @@ _KINDS: Final[Mapping[str, type]] = {"array": list, "object": dict, "string": st
 def check(project: Project) -> Iterator[Finding]:
     """Yield what is wrong in the folder, and a parameter that main.bicep does not take from it."""
     try:
-        read_own(project.root)
+        read_own(project.root, {})
     except SettingsError as error:
         yield Finding(SETTINGS, str(error))
     if _OURS.search(project.text(REQUIREMENTS)):
@@ -30,7 +31,7 @@ def check(project: Project) -> Iterator[Finding]:
     possible = set(_joined(main, "given"))
     for name in sorted(main.parameters.keys() - environment_of(project).keys() - possible):
         yield Finding("main.bicep", f"parameter {name} has no azd variable: take it from {OWN_PARAMETERS} by `given`")
-    missing, extra = both_ways(DEPLOYED, _joined(main, "decided"))
+    missing, extra = both_ways(deployed_names(map(find, builtin_names())), _joined(main, "decided"))
     for name in missing:
         yield Finding("main.bicep", f"setting {name} decides over entities: take it from {SETTINGS} by `decided`")
     for name in extra:

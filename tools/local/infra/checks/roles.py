@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from shared.parts import CONFERENCES, ORDERS, PAYMENTS, SEAT_LANES
+from shared.capability import Chosen, builtin_names
 from shared.topology import HINTS, payload_container, submission_queue
+from tools.local.infra.capabilities import chosen
 from tools.local.infra.deployment import Deployment
 from tools.local.infra.finding import Finding
-from tools.local.infra.listened import listened, of_registration
+from tools.local.infra.listened import listened, of_capability
 from tools.local.infra.project import DEPLOYER, OPERATOR, PUBLISHER, ROOMS, Project, both_ways, publisher_of, with_rooms
 from tools.local.infra.resource import Resource
 
@@ -46,9 +47,19 @@ def of_app(root: Path) -> set[tuple[str, str]]:
     return OF_APP | {(COUNTS, str(one)) for one in listened(root)}
 
 
-def of_registration_of_app(seat_lanes: int = SEAT_LANES) -> set[tuple[str, str]]:
-    """Return the further roles of the app where registration is on."""
-    return {(COUNTS, str(one)) for one in of_registration(seat_lanes)}
+def of_capability_of_app(one: Chosen) -> set[tuple[str, str]]:
+    """Return the further roles of the app where a capability is on."""
+    return {(COUNTS, str(entity)) for entity in of_capability(one)}
+
+
+def of_senders(one: Chosen) -> dict[str, tuple[str, str]]:
+    """Return the one role of each kind of sender of a capability, by the parameter that names them."""
+    return {
+        right.parameter: ("Storage Queue Data Message Sender", f"queue {right.queue}")
+        if right.service == "storage"
+        else ("Azure Service Bus Data Sender", f"bus queue {right.queue}")
+        for right in one.capability.senders
+    }
 
 
 #: Without it the scale controller peeks one message, in silence, and adds one instance at a time.
@@ -61,12 +72,6 @@ OF_APP: Final = {
     ("Azure Service Bus Data Receiver", _BUS),
     ("Azure Service Bus Data Sender", _BUS),
     ("Monitoring Metrics Publisher", _LOGS),
-}
-#: The one role of each kind of sender of registration, by the parameter that names them.
-OF_SENDERS: Final[Mapping[str, tuple[str, str]]] = {
-    "orderSenders": ("Storage Queue Data Message Sender", f"queue {ORDERS}"),
-    "paymentSenders": ("Azure Service Bus Data Sender", f"bus queue {PAYMENTS}"),
-    "conferenceSenders": ("Azure Service Bus Data Sender", f"bus queue {CONFERENCES}"),
 }
 OF_WARM: Final = {("Website Contributor", _SITE)}
 OF_OPERATORS: Final = {
@@ -111,7 +116,7 @@ def check(project: Project) -> Iterator[Finding]:
         if one.properties.get("principalType") not in ("User", "Group", "ServicePrincipal"):
             yield Finding(one.where, "a role assignment without principalType fails while a new identity is replicated")
     yield from _compare(assignments, {APP: of_app(project.root), **WANTED})
-    yield from _registration(project)
+    yield from _capabilities(project)
     yield from _choices(project)
     yield from _warming(project)
     yield from _nobody(project.deployed(principalId="", publishers=[], operators=[]))
@@ -129,7 +134,7 @@ def _compare(assignments: list[Resource], wanted_by: Mapping[str, set[tuple[str,
         if _who(one) not in wanted_by:
             yield Finding(one.where, f"{_who(one)!r} has a role, and the table gives it none")
     for who, wanted in wanted_by.items():
-        found = {(_role(one), _scope(one)) for one in assignments if _who(one) == who}
+        found = {(_role(one), scope_of(one)) for one in assignments if _who(one) == who}
         missing, extra = both_ways(map(_words, wanted), map(_words, found))
         for words in missing:
             yield Finding("infra", f"{who} has not: {words}")
@@ -144,31 +149,34 @@ def _choices(project: Project) -> Iterator[Finding]:
     for rights, scopes in (("entities", entities), ("namespace", {_BUS}), ("none", set[str]())):
         for given, role in (("", COUNTS), (own, own)):
             deployment = project.deployed(scalerRights=rights, scalerRole=given)
-            pairs = {(_role(one), _scope(one)) for one in deployment.of_type(_ASSIGNMENTS) if _who(one) == APP}
+            pairs = {(_role(one), scope_of(one)) for one in deployment.of_type(_ASSIGNMENTS) if _who(one) == APP}
             if pairs - OF_APP != {(role, scope) for scope in scopes}:
                 found = ", ".join(sorted(map(_words, pairs - OF_APP))) or "nothing"
                 yield Finding("infra", f"with scalerRights {rights} and scalerRole {given!r} the app has: {found}")
 
 
-def _registration(project: Project) -> Iterator[Finding]:
-    """Yield roles of registration that are missing, too many, or of another kind of sender."""
-    named = {parameter: [{"id": f"one-of-{parameter}", "type": "Group"}] for parameter in OF_SENDERS}
-    deployment = project.deployed(hasRegistration=True, seatLanes=2, **named)
-    of_one = {f"one-of-{parameter}": {pair} for parameter, pair in OF_SENDERS.items()}
-    of_all = {
-        APP: of_app(project.root) | of_registration_of_app(2),
-        PUBLISHER: of_publishers(),
-        OPERATOR: OF_OPERATORS,
-        DEPLOYER: of_publishers() | OF_OPERATORS | set(OF_SENDERS.values()),
-    }
-    for finding in _compare(deployment.of_type(_ASSIGNMENTS), {**of_all, **of_one}):
-        yield Finding(finding.where, f"with hasRegistration {finding.problem}")
+def _capabilities(project: Project) -> Iterator[Finding]:
+    """Yield roles of a capability that are missing, too many, or of another kind of sender."""
+    for said in builtin_names():
+        one = chosen(said)
+        rights = of_senders(one)
+        named = {parameter: [{"id": f"one-of-{parameter}", "type": "Group"}] for parameter in rights}
+        deployment = project.deployed(capabilities=said, **named)
+        of_one = {f"one-of-{parameter}": {pair} for parameter, pair in rights.items()}
+        of_all = {
+            APP: of_app(project.root) | of_capability_of_app(one),
+            PUBLISHER: of_publishers(),
+            OPERATOR: OF_OPERATORS,
+            DEPLOYER: of_publishers() | OF_OPERATORS | set(rights.values()),
+        }
+        for finding in _compare(deployment.of_type(_ASSIGNMENTS), {**of_all, **of_one}):
+            yield Finding(finding.where, f"with capability {said} {finding.problem}")
 
 
 def _warming(project: Project) -> Iterator[Finding]:
     """Yield rights to change the app that are missing where they are wanted, or too wide."""
     deployment = project.deployed(hasWarming=True)
-    pairs = {(_role(one), _scope(one)) for one in deployment.of_type(_ASSIGNMENTS) if _who(one) == WARM}
+    pairs = {(_role(one), scope_of(one)) for one in deployment.of_type(_ASSIGNMENTS) if _who(one) == WARM}
     if pairs != OF_WARM:
         found = ", ".join(sorted(map(_words, pairs))) or "nothing"
         yield Finding("infra", f"with hasWarming {WARM} has: {found}")
@@ -200,7 +208,8 @@ def _role(one: Resource) -> str:
     return next((name for name, known in ROLES.items() if known == guid), guid)
 
 
-def _scope(one: Resource) -> str:
+def scope_of(one: Resource) -> str:
+    """Return the scope of a role assignment in the words of a table."""
     kind, _, name = one.scope.partition(":")
     if kind.endswith("/queueServices/queues"):
         return f"queue {name.rsplit('/', 1)[-1]}"

@@ -18,7 +18,7 @@ from tools.local.infra.project import Project
 #: The host and the remote build look for these.
 NEEDED: Final = ("function_app.py", "host.json", "own/settings.json", "requirements.txt")
 #: What may be in the package beside Python below these folders.
-FOLDERS: Final = ("console", "functions", "shared", "sluice")
+FOLDERS: Final = ("capabilities", "console", "functions", "shared", "sluice")
 #: A person's own code, with the data beside it.
 OWN: Final = "own"
 _REQUIREMENT: Final = re.compile(r"^([A-Za-z0-9][\w.-]*)==", re.MULTILINE)

@@ -138,14 +138,25 @@ class Namespace:
     topics: tuple[Topic, ...] = ()
 
 
+#: Beside the file of the entities: those of parts that an installation may have.
+_PARTS = "capabilities.json"
+#: Queues of a part of which an installation may have fewer.
+_COUNTED = "countedQueues"
+
+
 def read(file: Path, parts: Sequence[str] = ()) -> Namespace:
     """Return the entities of a file, or raise ValueError with the file's name and its fault.
 
-    `parts` names objects of the file whose own lists `bus` stand behind the file's: their places count from its first.
+    `parts` names objects of the file `capabilities.json` beside it, whose own lists `bus` stand behind the file's.
     """
     try:
-        whole = json.loads(file.read_text(encoding="utf-8"))
-        lists = [whole["bus"], *(whole[part]["bus"] for part in parts)]
+        lists = [json.loads(file.read_text(encoding="utf-8"))["bus"]]
+        if parts:
+            further = json.loads(file.with_name(_PARTS).read_text(encoding="utf-8"))
+            lists += [
+                bus | {"queues": [*bus["queues"], *bus.get(_COUNTED, ())]}
+                for bus in (further[part]["bus"] for part in parts)
+            ]
         return parse({kind: [one for each in lists for one in each[kind]] for kind in _KINDS})
     except OSError as error:
         raise ValueError(f"{file} cannot be read: {error.strerror}") from error
@@ -155,19 +166,22 @@ def read(file: Path, parts: Sequence[str] = ()) -> Namespace:
 
 def parse(bus: Mapping[str, Any]) -> Namespace:
     """Return the entities of a file's part `bus`."""
-    rules: list[list[tuple[str, Filter]]] = [[] for _ in bus["subscriptions"]]
+    rules: dict[tuple[str, str], list[tuple[str, Filter]]] = {}
     for rule in bus["rules"]:
-        rules[rule["subscription"]].append((rule["name"], _filter(rule["properties"])))
-    subscriptions: list[list[Subscription]] = [[] for _ in bus["topics"]]
-    for given, of_one in zip(bus["subscriptions"], rules, strict=True):
+        found = rules.setdefault((rule["topic"], rule["subscription"]), [])
+        found.append((rule["name"], _filter(rule["properties"])))
+    subscriptions: dict[str, list[Subscription]] = {one["name"]: [] for one in bus["topics"]}
+    for given in bus["subscriptions"]:
+        of_one = rules.pop((given["topic"], given["name"]), [])
         names, filters = tuple(name for name, _ in of_one), tuple(one for _, one in of_one)
         made = Subscription(given["name"], filters, _delivery(given["properties"]), names)
         subscriptions[given["topic"]].append(made)
+    if rules:
+        raise LookupError(f"rules of a subscription that is not there: {'/'.join(next(iter(rules)))}")
     return Namespace(
         tuple(Queue(one["name"], _delivery(one["properties"]), _window(one["properties"])) for one in bus["queues"]),
         tuple(
-            Topic(one["name"], tuple(own), _window(one["properties"]))
-            for one, own in zip(bus["topics"], subscriptions, strict=True)
+            Topic(one["name"], tuple(subscriptions[one["name"]]), _window(one["properties"])) for one in bus["topics"]
         ),
     )
 

@@ -8,7 +8,7 @@ from servicebus_local.entities import SYSTEM_PROPERTIES, CorrelationFilter, Deli
 
 def document(namespace: Namespace) -> dict[str, Any]:
     """Return the file's content."""
-    subscriptions = [(place, one) for place, topic in enumerate(namespace.topics) for one in topic.subscriptions]
+    subscriptions = [(topic.name, one) for topic in namespace.topics for one in topic.subscriptions]
     return {
         "bus": {
             "queues": [
@@ -21,8 +21,8 @@ def document(namespace: Namespace) -> dict[str, Any]:
                 for topic, one in subscriptions
             ],
             "rules": [
-                {"subscription": place, "name": name, "properties": _rule(wanted)}
-                for place, (_, one) in enumerate(subscriptions)
+                {"topic": topic, "subscription": one.name, "name": name, "properties": _rule(wanted)}
+                for topic, one in subscriptions
                 for name, wanted in (one.rules().items() if one.filters else ())
             ],
         }

@@ -1,0 +1,186 @@
+"""`sluice orders`, `sluice processes` and `sluice seats`: what an operator reads of registration."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.table import Table
+
+from capabilities.registration.entities import RegistrationChoice
+from capabilities.registration.flows import RegistrationStores
+from capabilities.registration.http import describe_order
+from capabilities.registration.order import OrderPhase, OrderState, order_home
+from capabilities.registration.views import ORDER_MODEL, state_of
+from shared.app import Stores
+from shared.processes import STUCK_AFTER, TimeoutRow
+from shared.settings import Settings
+from tools.cli.capabilities import chosen
+from tools.cli.options import PROBLEM_FOUND, JsonOption, SettingsOption, connected
+from tools.cli.screen import Screen, clean
+from tools.cli.settings_file import load_connected
+
+orders = typer.Typer(help="Orders for the seats of conferences.", no_args_is_help=True)
+processes = typer.Typer(help="What orders wait for, and why they are where they are.", no_args_is_help=True)
+seats = typer.Typer(help="The seats of conferences.", no_args_is_help=True)
+
+OrderArgument = Annotated[str, typer.Argument(help="The id of the order, or its number.", metavar="ORDER")]
+MostOption = Annotated[int, typer.Option(min=1, max=100_000, help="Rows at most.")]
+
+
+@orders.command("show")
+def show_order(order: OrderArgument, settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
+    """Show an order as its customer reads it, with the payments that a person has to settle."""
+    with opened(settings) as (stores, _, _):
+        view = stores.orders.look_up(order)
+    if view is None:
+        end(f"there is no order {order!r}")
+    else:
+        print_document(describe_order(view.order), as_json=as_json)
+
+
+@orders.command("list")
+def list_orders(
+    state: Annotated[OrderPhase | None, typer.Option(help="Only orders in this state.")] = None,
+    most: MostOption = 100,
+    settings: SettingsOption = None,
+    *,
+    unsettled: Annotated[bool, typer.Option("--unsettled", help="Only orders with unsettled payments.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List orders from the current view, in no order of time."""
+    found = []
+    with opened(settings) as (stores, _, _):
+        for one in _views(stores):
+            if (state is None or one.phase is state) and (one.unsettled or not unsettled):
+                found.append(describe_order(one))
+            if len(found) == most:
+                break
+    shown = ("order", "number", "conference", "state", "total", "paid", "expires_at")
+    _print_rows("orders", found, shown, as_json=as_json)
+
+
+@processes.command("list")
+def list_processes(
+    most: MostOption = 100,
+    settings: SettingsOption = None,
+    *,
+    stuck: Annotated[bool, typer.Option("--stuck", help="Only those that should have ended two ticks ago.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List the orders that run, the one that expires first at the top. An order that is held does not run."""
+    with opened(settings) as (stores, _, _):
+        now = stores.clock.now()
+        rows = stores.read_timeouts(now - STUCK_AFTER) if stuck else stores.read_timeouts()
+    found = [_timeout(row, now) for row in rows[:most]]
+    _print_rows("processes", found, ("order", "expires", "late_seconds"), as_json=as_json)
+    if stuck and found:
+        raise typer.Exit(PROBLEM_FOUND)
+
+
+@processes.command("show")
+def show_process(order: OrderArgument, settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
+    """Show the causal story of an order: events, skipped replies with their class, and its commands.
+
+    A command was sent when a later write knew it: `sent_by` is the time of that write. The last one has no later write.
+    """
+    with opened(settings) as (stores, _, choice):
+        found = stores.tell_order(order, choice)
+    if found is None:
+        end(f"there is no order {order!r}")
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    events, commands = found.pop("events"), found.pop("commands")
+    print_document(found, as_json=False)
+    shown = ("version", "kind", "to", "generation", "decided_at", "sent_by", "id")
+    _print_rows("commands", commands, shown, as_json=False)
+    _print_rows("events", events, ("version", "at", "kind", "generation", "command", "body"), as_json=False)
+
+
+@seats.command("show")
+def show_seats(
+    conference: Annotated[str, typer.Argument(help="The conference.", metavar="CONFERENCE")],
+    settings: SettingsOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the balance of a conference, proven from all its events: available, reserved and confirmed are the quota.
+
+    It ends with status 1 if that does not hold, if an event says other numbers, or if an event was changed or removed. Those
+    that an earlier version wrote have no hash: they are named as unproven.
+    """
+    with opened(settings) as (stores, _, _):
+        found = stores.tell_seats(conference)
+    if found is None:
+        end(f"there is no conference {conference!r}")
+    if as_json:
+        typer.echo(json.dumps(found))
+    else:
+        print_seats(found)
+        told = ("events", "uneven", "contradictions", "changed", "unproven", "overdue")
+        print_document({name: found[name] for name in told}, as_json=False)
+    if found["uneven"] or found["contradictions"] or found["changed"]:
+        raise typer.Exit(PROBLEM_FOUND)
+
+
+@contextmanager
+def opened(settings: Path | None) -> Iterator[tuple[RegistrationStores, Settings, RegistrationChoice]]:
+    """Yield the stores of an installation with registration, its settings, and the choice of registration."""
+    parsed = Settings.parse(load_connected(settings))
+    choice = chosen(parsed.capabilities, "registration").choice
+    with connected(settings) as connections:
+        yield RegistrationStores(Stores(connections)), parsed, choice
+
+
+def _views(stores: RegistrationStores) -> Iterator[OrderState]:
+    pointer = stores.views.pointers.read(ORDER_MODEL)
+    for page in stores.views.slots[pointer.slot].scan(ORDER_MODEL.name, pointer.current):
+        yield from (state_of(one.view) for one in page if one.view)
+
+
+def _timeout(row: TimeoutRow, now: datetime) -> dict[str, Any]:
+    late = max(timedelta(), now - row.due).total_seconds()
+    return {"order": row.home.removeprefix(order_home("")), "expires": row.due.isoformat(), "late_seconds": int(late)}
+
+
+def end(said: str) -> NoReturn:
+    """Say why it did not end well, and end."""
+    typer.echo(f"sluice: {said}", err=True)
+    raise typer.Exit(PROBLEM_FOUND)
+
+
+def print_document(document: dict[str, Any], *, as_json: bool) -> None:
+    """Print names and values, each pair in a line."""
+    if as_json:
+        typer.echo(json.dumps(document))
+        return
+    table = Table(show_header=False, box=None)
+    for name, value in document.items():
+        table.add_row(name, clean(_text(value)))
+    Screen().show(table)
+
+
+def _print_rows(name: str, rows: list[dict[str, Any]], shown: tuple[str, ...], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({name: rows}))
+        return
+    table = Table(*shown)
+    for row in rows:
+        table.add_row(*(clean(_text(row[column])) for column in shown))
+    Screen().show(table)
+
+
+def print_seats(found: dict[str, Any]) -> None:
+    """Print the seat types of a conference."""
+    rows = [{"type": name, **numbers} for name, numbers in found["types"].items()]
+    _print_rows("seats", rows, ("type", "price", "quota", "available", "reserved", "confirmed"), as_json=False)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,201 @@
+"""The line SLUICE_CAPABILITIES: what it names is there, and whoever writes it wrongly hears it at the start of the app."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from shared.capability import builtin_names
+from shared.errors import SettingsError
+from shared.settings import SETTINGS, Settings
+from tools.local.paths import ROOT
+from tools.local.stack import sample_values
+
+_INDEX = "import json, function_app; print(json.dumps(sorted(one.get_function_name() for one in function_app.app.get_functions())))"
+MINE = """
+from sluice.capability import BusEntities, BusQueue, Capability, CommandGroup, Entities, Setting, bus, queue
+
+def entities(choice):
+    return (Entities("mine", queues=("parcels",), bus=BusEntities(queues=(BusQueue("answers"),))),)
+
+MINE = Capability(
+    name="mine",
+    settings=(Setting("SLUICE_PARCEL_DAYS", "days", "30", default="30"),),
+    read=lambda read: read.whole_number("SLUICE_PARCEL_DAYS", 1, 365),
+    entities=entities,
+    triggers=lambda days: (queue("take_parcels", "parcels", "take"), bus("hear_parcels", "answers", "hear")),
+    build=".flows:build",
+    commands=(CommandGroup("parcels", ".commands:app", "parcels"),),
+)
+EDITED = MINE.name
+"""
+FLOWS = """
+class Verbs:
+    def __init__(self, site):
+        self.days = site.choice
+
+    def take(self, delivery): ...
+
+    def hear(self, bodies): ...
+
+build = Verbs
+"""
+COMMANDS = """
+import typer
+
+app = typer.Typer()
+
+@app.command("show")
+def show(): print("three parcels")
+
+@app.command("count")
+def count(): print(3)
+"""
+
+
+@pytest.fixture
+def mine(tmp_path):
+    """The folder of a capability of somebody's own, outside of the repository."""
+    folder = tmp_path / "mine_of_test"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(MINE)
+    (folder / "flows.py").write_text(FLOWS)
+    (folder / "commands.py").write_text(COMMANDS)
+    return folder
+
+
+def run(folder, line, *command, **settings):
+    """Run Python with this line, and the folder of the own capability beside the app."""
+    environ = {**os.environ, **sample_values(), "SLUICE_CAPABILITIES": line, **settings}
+    environ["PYTHONPATH"] = f"{ROOT}:{folder.parent}"
+    return subprocess.run(
+        [sys.executable, *command], cwd=ROOT, env=environ, capture_output=True, text=True, check=False
+    )
+
+
+def functions(folder, line, **settings):
+    """Return the names of the app's functions."""
+    done = run(folder, line, "-c", _INDEX, **settings)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_one_line_brings_the_functions_of_a_capability_and_nothing_else_is_edited(mine):
+    """Those of the base stay, and the two parts know nothing of each other."""
+    base = set(functions(mine, ""))
+    assert set(functions(mine, "mine_of_test:MINE")) - base == {"take_parcels", "hear_parcels"}
+    both = set(functions(mine, "registration, mine_of_test:MINE"))
+    assert both > base | {"take_parcels", "hear_parcels", "take_orders"}
+
+
+def test_a_capability_brings_its_commands(mine):
+    """`sluice parcels show` is there with the line, and not without it."""
+    assert run(mine, "mine_of_test:MINE", "-m", "sluice", "parcels", "show").stdout == "three parcels\n"
+    assert "No such command" in run(mine, "", "-m", "sluice", "parcels", "show").stderr
+
+
+def test_the_line_of_the_settings_in_this_folder_counts_as_that_of_the_environment(mine):
+    """An installed command looks for a project's own code beside its settings."""
+    values = {**sample_values(), "SLUICE_CAPABILITIES": "mine_of_test:MINE"}
+    (mine.parent / "local.settings.json").write_text(json.dumps({"Values": values}))
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
+    environ |= {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
+    command = [sys.executable, "-m", "sluice", "parcels", "count"]
+    done = subprocess.run(command, cwd=mine.parent, env=environ, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "edit", "said"),
+    [
+        (
+            "retruns",
+            None,
+            f"SLUICE_CAPABILITIES names 'retruns': there is no capabilities/retruns (known: {', '.join(builtin_names())})",
+        ),
+        ("nowhere.at.all:IT", None, "'nowhere.at.all:IT', which cannot be imported: ModuleNotFoundError"),
+        ("mine_of_test:NONE", None, "'mine_of_test:NONE', which cannot be imported: AttributeError"),
+        ("mine_of_test:EDITED", None, "which is str and no Capability"),
+        (
+            "mine_of_test:MINE",
+            ("flows.py", "def take(", "def takes("),
+            "trigger 'take_parcels' calls 'take', which build()",
+        ),
+        (
+            "mine_of_test:MINE",
+            ("flows.py", "site.choice", "site.nothing"),
+            "mine_of_test:MINE cannot be built: AttributeError",
+        ),
+        ("mine_of_test:MINE", ("__init__.py", 'name="mine"', "name=1 / 0"), "cannot be imported: ZeroDivisionError"),
+        (
+            "registration,mine_of_test:MINE",
+            ("__init__.py", '"parcels"', '"orders"'),
+            "queue 'orders' is in the topology 2 times, by the entities of registration, mine",
+        ),
+        (
+            "mine_of_test:MINE",
+            ("__init__.py", '"answers"', '"results"'),
+            "bus entity 'results' is in the topology 2 times, by the entities of base, mine",
+        ),
+        (
+            "mine_of_test:MINE",
+            ("__init__.py", "SLUICE_PARCEL_DAYS", "SLUICE_WORK_QUEUES"),
+            "setting 'SLUICE_WORK_QUEUES' is there 2 times, by the base and mine",
+        ),
+        (
+            "registration,mine_of_test:MINE",
+            ("__init__.py", "hear_parcels", "hear_seats"),
+            "function 'hear_seats' is there 2 times, by registration and mine",
+        ),
+    ],
+)
+def test_a_wrong_line_is_refused_at_the_start_in_a_sentence(mine, line, edit, said):
+    """Nothing is indexed, and messages wait."""
+    if edit:
+        file, before, after = edit
+        text = (mine / file).read_text()
+        assert before in text
+        (mine / file).write_text(text.replace(before, after))
+    done = run(mine, line, "-c", "import function_app")
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
+def test_pages_that_fail_are_left_out_and_the_app_runs(mine):
+    """Orders and jobs must not wait for a page."""
+    text = (mine / "flows.py").read_text()
+    (mine / "flows.py").write_text(text.replace("site.choice", "site.nothing"))
+    text = (mine / "__init__.py").read_text()
+    (mine / "__init__.py").write_text(text.replace('name="mine",', 'name="mine",\n    may_fail=True,'))
+    done = run(mine, "registration,mine_of_test:MINE", "-c", _INDEX)
+    assert {"health", "take_orders"} <= set(json.loads(done.stdout)), done.stderr
+    assert "take_parcels" not in done.stdout
+    assert "sluice.console.refused" in done.stderr
+    assert "mine_of_test:MINE cannot be built: AttributeError" in done.stderr
+
+
+def test_its_settings_are_read_and_refused_as_those_of_the_base_are(mine):
+    """Also a misspelt one."""
+    line = "mine_of_test:MINE"
+    assert "take_parcels" in functions(mine, line, SLUICE_PARCEL_DAYS="365")
+    wrong = run(mine, line, "-c", "import function_app", SLUICE_PARCEL_DAYS="366")
+    assert "SLUICE_PARCEL_DAYS is '366', expected a whole number from 1 to 365" in wrong.stderr
+    misspelt = run(mine, line, "-c", "import function_app", SLUICE_PARCEL_DAY="3")
+    assert "did you mean SLUICE_PARCEL_DAYS?" in misspelt.stderr
+
+
+def test_the_switch_of_before_and_the_line_turn_on_one_registration():
+    """Infra sets both for one release."""
+    both = Settings.parse(sample_values() | {"SLUICE_CAPABILITIES": "registration", "SLUICE_REGISTRATION": "on"})
+    assert [one.name for one in both.capabilities] == ["registration"]
+    with pytest.raises(SettingsError, match="SLUICE_REGISTRATION is 'yes', expected off or on"):
+        Settings.parse(sample_values() | {"SLUICE_REGISTRATION": "yes"})
+
+
+def test_a_setting_of_a_capability_that_is_off_is_told():
+    """Whoever sets it believes it to be on."""
+    parsed = Settings.parse(sample_values() | {"SLUICE_SEAT_LANES": "2"})
+    assert "SLUICE_CAPABILITIES" in parsed.unread["SLUICE_SEAT_LANES"]
+    assert "SLUICE_SEAT_LANES" not in {one.name for one in SETTINGS}

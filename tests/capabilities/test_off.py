@@ -1,0 +1,113 @@
+"""A capability that is off: the app imports nothing of it, and few files know of it."""
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+
+from shared.capability import find
+from shared.telemetry import OF_PROCESSES
+from tools.local.infra.capabilities import chosen
+from tools.local.paths import ROOT
+from tools.local.stack import sample_values
+
+FOLDER = ROOT / "capabilities" / "registration"
+#: Files of code and infra that may know registration: the switch of before, and the parameters of its senders and lanes.
+#: After 0.3.0 the switch goes.
+KNOW = {"shared/capability.py", "infra/main.bicep", "infra/main.parameters.json"}
+#: Of the folder, and only used by it; the app is started without them.
+OWN_MODULES = ("capabilities", "shared.processes", "shared.readmodels", "console", "jinja2")
+
+
+def loaded(line):
+    """Return the modules of the engine that a start of the app imports."""
+    script = "import json, sys, function_app; print(json.dumps(sorted(sys.modules)))"
+    environ = {**os.environ, **sample_values(), "SLUICE_CAPABILITIES": line, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=environ, capture_output=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_an_app_without_capabilities_imports_nothing_of_one():
+    """Each cold start would pay for it."""
+    assert [name for name in loaded("") if name.startswith(OWN_MODULES)] == []
+    on = set(loaded("registration"))
+    assert {"capabilities.registration.flows", "shared.processes", "shared.readmodels"} <= on
+    assert {name for name in on if name.startswith(("capabilities.registration.commands", "typer", "jinja2"))} == set()
+
+
+def names_of(tree):
+    """Return the names that a module defines at its top, but for those that begin with an underscore."""
+    found = set()
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.AnnAssign | ast.Assign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+    # Words of English, such as `start`, are free.
+    return {name for name in found if not name.startswith("_") and re.search(r"._.|[a-z][A-Z]", name)}
+
+
+def bound_in(tree):
+    """Return every name that a module gives to something of its own."""
+    nodes = list(ast.walk(tree))
+    found = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    found |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    return found | {node.name for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+
+
+def words_of_the_folder(outside):
+    """Return what only registration has: its public names, and the texts that name its entities, settings, events, reasons."""
+    theirs = {name for tree in outside.values() for name in bound_in(tree)}
+    names = {name for file in FOLDER.rglob("*.py") for name in names_of(ast.parse(file.read_text()))} - theirs
+    one = chosen("registration")
+    entities = {name for part in one.entities for name in (*part.queues, *part.containers, *part.tables)}
+    bus = [part.bus for part in one.entities]
+    entities |= {entity.name for each in bus for entity in (*each.queues, *each.topics)}
+    capability = find("registration").capability
+    # Words of English, such as `homes`, are free.
+    texts = {name for name in entities if "-" in name} | {setting.name for setting in capability.settings}
+    texts |= {str(reason) for kind in capability.reasons for reason in kind} | {
+        "SLUICE_REGISTRATION",
+        "HAS_REGISTRATION",
+    }
+    return names, texts | {event.name for event in capability.events if event not in OF_PROCESSES}
+
+
+def test_few_files_outside_of_its_folder_know_registration():
+    """A second process would have to edit each of them. The word list is the folder's own: a new name is in it at once."""
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    deployed = ("functions/", "shared/", "console/", "sluice/", "function_app.py", "tools/cli/", "tools/planning/")
+    code = [name for name in tracked if name.endswith(".py") and name.startswith(deployed) and (ROOT / name).exists()]
+    trees = {name: ast.parse((ROOT / name).read_text()) for name in code}
+    names, texts = words_of_the_folder(trees)
+    assert {"RegistrationPart", "OrderProcess", "seat_lane_names"} <= names
+    assert {"seats-events", "SLUICE_SEAT_LANES", "sluice.seats.uneven", "sold_out"} <= texts
+    knowing = {name: sorted(found) for name, tree in trees.items() if (found := known_in(tree, names, texts))}
+    own = ("infra/capabilities.json", "infra/entities.json", "infra/alerts.json")
+    for name in tracked:
+        if name.startswith("infra/") and name not in own and not name.startswith("infra/queries"):
+            text = (ROOT / name).read_text()
+            if found := [
+                one
+                for one in (*texts, "seatLanes", "hasRegistration", "orderSenders")
+                if f"{one}" in text and len(one) > 8
+            ]:
+                knowing[name] = sorted(found)
+    wrong = {name: found for name, found in knowing.items() if name not in KNOW}
+    assert wrong == {}, json.dumps(wrong, indent=1)
+
+
+def known_in(tree, names, texts):
+    """Return the words of the folder that a module has as names, or as whole texts."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id in names:
+            found.add(node.id)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("capabilities"):
+            found.add(node.module)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in texts:
+            found.add(node.value)
+    return found
