@@ -24,7 +24,7 @@ CAPABILITIES: Final = "SLUICE_CAPABILITIES"
 #: The switches of releases before 0.3.0, which are read for this one.
 SWITCHES: Final[Mapping[str, str]] = {"SLUICE_CONSOLE": "console", "SLUICE_REGISTRATION": "registration"}
 #: The package of the capabilities that come with Sluice. In the wheel it has another name, as this module has.
-_SHIPPED: Final = f"{__name__.removesuffix('shared.capability')}capabilities"
+_SHIPPED: Final = f"{__name__.rpartition('.')[0].removesuffix('shared')}capabilities"
 _CONSTANT: Final = "CAPABILITY"
 
 

@@ -17,6 +17,7 @@ from tools.local.paths import ROOT, venv_python
 SOURCES = (
     "sluice",
     "shared",
+    "capabilities",
     "console",
     "tools/__init__.py",
     "tools/planning",
