@@ -19,6 +19,7 @@ from tools.project.files import MANIFEST, OWN, TESTS, File, NoReleaseError, Rele
 NEEDED_OF_OWN: Final = (
     "own/README.md",
     "own/__init__.py",
+    "own/infra/capabilities.json",
     "own/infra/main.bicep",
     "own/infra/parameters.json",
     "own/requirements.txt",

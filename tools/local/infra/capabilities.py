@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from shared.capability import Chosen, builtin_names, choose, find, line_of
 from shared.errors import SettingsError
+from shared.own import read_own
 from shared.settings import SETTINGS
 from shared.topology import join_entities
 from tools.local.infra import alerts, entities
@@ -14,7 +15,6 @@ from tools.local.paths import ROOT
 FILE = ROOT / "infra" / "capabilities.json"
 #: The same of a project's own capabilities, which its settings name.
 OWN_FILE = ROOT / "own" / "infra" / "capabilities.json"
-OWN_SETTINGS = ROOT / "own" / "settings.json"
 #: The count of a capability whose entities are always the same.
 UNCOUNTED: Final = "none"
 
@@ -35,8 +35,8 @@ def text() -> str:
 
 def own_text() -> str:
     """Return the file of the capabilities that are the project's own: those of its line that have a colon."""
-    settings = json.loads(OWN_SETTINGS.read_text()) if OWN_SETTINGS.exists() else {}
-    return json.dumps({said: document(said) for said in line_of(settings) if ":" in said}, indent=2) + "\n"
+    line = line_of(read_own(ROOT, {}))
+    return json.dumps({said: document(said) for said in line if ":" in said}, indent=2) + "\n"
 
 
 def document(said: str) -> dict[str, Any]:
