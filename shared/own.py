@@ -102,7 +102,7 @@ def _capabilities(own: Mapping[str, str], environ: Mapping[str, str]) -> list[Ch
     return [find(said) for said in dict.fromkeys([*builtin_names(), *line_of(environ), *line_of(own)])]
 
 
-def deployed_names(capabilities: Iterable[Chosen]) -> set[str]:
+def list_deployed(capabilities: Iterable[Chosen]) -> set[str]:
     """Return the settings that the deployment decides."""
     counted = (one.capability.counted for one in capabilities)
     return _DEPLOYED | {one.setting for one in counted if one}
@@ -114,7 +114,7 @@ def lay(own: Mapping[str, str], environ: Mapping[str, str], *, is_deployed: bool
     A value of the environment that is the code's default counts as not given: before 0.3.0 a deployment wrote all of them.
     """
     capabilities = _capabilities(own, environ)
-    decided = deployed_names(capabilities)
+    decided = list_deployed(capabilities)
     settings = (*SETTINGS, *(one for each in capabilities for one in each.capability.settings))
     counts_as_none = {one.name: ("", one.default) for one in settings}
     given = {

@@ -44,7 +44,8 @@ def test_the_signal_in_the_formats_is_a_permit():
 
 def dispatch(settings, connections):
     """Put the chunks of a job on the work queue, as the app does."""
-    app = App(connections, Settings.parse(settings), Workloads.load(settings["SLUICE_WORKLOADS"], settings))
+    parsed = Settings.parse(settings)
+    app = App(connections, parsed, Workloads.load(parsed.workloads, settings))
     submissions = connections.queues.get_queue_client("submissions")
     publisher = Publisher(submissions, connections.blobs.get_container_client("payloads"))
     publisher.submit(job="paged", workload="billing", transactions=usages(CHUNKS * 1000))
@@ -56,7 +57,8 @@ def dispatch(settings, connections):
 
 def credited(settings, connections):
     """Settle what the worker sent, and return how many chunks of its job are done."""
-    app = App(connections, Settings.parse(settings), Workloads.load(settings["SLUICE_WORKLOADS"], settings))
+    parsed = Settings.parse(settings)
+    app = App(connections, parsed, Workloads.load(parsed.workloads, settings))
     with connections.bus_client() as client, client.get_queue_receiver("results", max_wait_time=5) as receiver:
         app.settle([Received(b"".join(message.body), message.message_id) for message in receiver])
     return app.stores.ledger.read("paged").done

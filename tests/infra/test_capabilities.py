@@ -49,7 +49,7 @@ def project(tmp_path_factory):
         shutil.copytree(ROOT / name, root / name)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(root)
-        (root / "own" / "infra").mkdir(parents=True)
+        shutil.copytree(ROOT / "own", root / "own")
         (root / "own" / "infra" / "capabilities.json").write_text(json.dumps({OWN: document(OWN)}))
         yield Project(root=root)
 

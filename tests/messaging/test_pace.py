@@ -81,7 +81,7 @@ def test_a_batch_that_failed_comes_again_without_a_rest():
 def test_what_is_newer_comes_again_after_half_of_the_lock(told):
     """The bus delivers it again at once: it would come a thousand times before a newer instance is there."""
     clock = HandClock()
-    with pytest.raises(NewerVersionError), Pace(Pushback(clock), clock, clock.sleep)(PaceLane.ORDERS, lock=60):
+    with pytest.raises(NewerVersionError), Pace(Pushback(clock), clock, clock.sleep)(PaceLane.FIRST, lock=60):
         raise NewerVersionError("a message of the bus is a commands of version 2")
     assert clock.seconds == 30
     assert [one["found"] for one in told(events.NEWER_VERSION)] == ["a message of the bus is a commands of version 2"]

@@ -6,7 +6,7 @@ import pytest
 
 from shared.errors import SettingsError
 from shared.names import RETIRED
-from shared.own import DEPLOYED, FILE, Override, lay, read_own
+from shared.own import FILE, Override, lay, list_deployed, read_own
 from shared.settings import NAMES, SETTINGS, Settings
 from tools.local.stack import sample_values
 
@@ -104,6 +104,21 @@ def test_rooms_of_both_files_are_deployed(file, deployed, is_missing):
 
 def test_the_names_that_decide_are_settings():
     """A name that is in no list would never be given."""
-    assert DEPLOYED <= NAMES
-    assert not DEPLOYED & set(RETIRED)
-    assert all(one.default is not None for one in SETTINGS if one.name in DEPLOYED)
+    decided = list_deployed([])
+    assert decided <= NAMES
+    assert not decided & set(RETIRED)
+    assert all(one.default is not None for one in SETTINGS if one.name in decided)
+
+
+def test_the_file_may_have_the_settings_of_a_capability(tmp_path):
+    """Of one that comes with Sluice. In Azure the deployment decides over the setting that counts entities."""
+    said = {"SLUICE_CAPABILITIES": "registration", "SLUICE_SEAT_LANES": "2", "SLUICE_RESERVATION_SECONDS": "60"}
+    assert read_own(written(tmp_path, said), {}) == said
+    environ = {
+        "SLUICE_CAPABILITIES": "registration,console",
+        "SLUICE_SEAT_LANES": "4",
+        "SLUICE_RESERVATION_SECONDS": "900",
+    }
+    laid = lay(said, environ, is_deployed=True)
+    assert laid.undeployed == {"SLUICE_SEAT_LANES": Override("2", "4")}
+    assert laid.settings == environ | {"SLUICE_RESERVATION_SECONDS": "60"}

@@ -118,5 +118,5 @@ def test_nothing_else_in_the_source_decodes_a_body():
         # The header by which Azure says who is logged in.
         "console/azure_login.py",
         # It reads nothing: it looks for an access code in what no rule can read, and removes it.
-        "shared/registration/parked_orders.py",
+        "capabilities/registration/parked_orders.py",
     }

@@ -1,8 +1,10 @@
 """What becomes of a file: each row of the table, and the lock files, whose lines are packages."""
 
+import json
+
 import pytest
 
-from tools.project.changes import Kind, decide, join_lock, name_lines
+from tools.project.changes import Kind, decide, join_documents, join_lock, name_lines
 
 
 @pytest.mark.parametrize(
@@ -39,3 +41,28 @@ def test_a_lock_is_the_release_s_with_the_packages_of_the_person():
 def test_marks_of_a_conflict_are_found():
     """By the lines of the merged text."""
     assert name_lines("a\n<<<<<<< yours\nb\n=======\nc\n>>>>>>> the release\n") == "2-6"
+
+
+@pytest.mark.parametrize(
+    ("mine", "new", "joined"),
+    [
+        ('{"a": 1, "b": {"c": 3}}', '{"a": 2,\n"b": {"c": 2}}', '{"a": 2, "b": {"c": 3}}'),
+        ('{"a": 1}', '{"a": 1, "b": {"c": 2}, "d": 4}', '{"a": 1, "d": 4}'),
+        ('{"a": 1, "b": {"c": 2}, "mine": null}', '{"b": {"c": 2}}', '{"b": {"c": 2}, "mine": null}'),
+        ('{"a": 3, "b": {"c": 2}}', '{"a": 2, "b": {"c": 2}}', None),
+        ('{"b": {"c": 2}}', '{"a": 2, "b": {"c": 2}}', None),
+        ("{", '{"a": 2}', None),
+    ],
+    ids=(
+        "each another value",
+        "theirs is gone and one comes",
+        "ours and a new one",
+        "the same value",
+        "gone",
+        "no JSON",
+    ),
+)
+def test_a_document_is_joined_value_by_value(mine, new, joined):
+    """However its lines are laid out. A value that both changed is a conflict."""
+    found = join_documents(mine.encode(), b'{"a": 1, "b": {"c": 2}}', new.encode())
+    assert (found and json.loads(found)) == (joined and json.loads(joined))

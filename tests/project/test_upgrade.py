@@ -196,7 +196,7 @@ def test_a_person_s_project_comes_to_this_release_and_back(project):
     """No edit by hand. All that is theirs is there, and after the way back each file is as it was."""
     before = content(project)
     shown = sluice("upgrade", project)
-    assert (shown.exit_code, content(project)) == (0, before)
+    assert (shown.exit_code, content(project)) == (0, before), shown.output
     assert "Nothing was written" in shown.output
     assert "settings: SLUICE_IDLE_STEP_MS does nothing any more: " in shown.output
     for name in ("functions/mine.py", "sales.py"):

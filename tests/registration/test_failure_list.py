@@ -13,6 +13,7 @@ from capabilities.registration.seats import check_balance
 from shared.processes import BusPublisher, TableHomes
 from tests.registration.test_flows import open_conference, place
 from tests.registration.world import LANE
+from tests.waiting import until
 from tools.local.paths import ROOT
 
 
@@ -56,7 +57,7 @@ def check_sold(world, order="order-1"):
     assert (state.types["a"].available, state.types["a"].reserved, state.types["a"].confirmed) == (1, 0, 1)
     assert check_balance(state) == []
     assert world.parked() == []
-    assert world.rows() == []
+    until(lambda: world.rows() == [])
 
 
 def test_a_crash_before_the_state_is_saved(world, monkeypatch):
@@ -134,7 +135,7 @@ def test_the_cancel_of_an_expired_order_that_was_not_sent_is_sent_by_the_tick(wo
     assert world.order("order-1").phase == "expired"
     assert world.seats("c1").types["a"].available == 2
     world.tick(seconds=121)
-    assert world.rows() == []
+    until(lambda: world.rows() == [])
 
 
 def test_what_is_not_marked_as_processed_comes_again_and_changes_nothing(world):
@@ -151,7 +152,7 @@ def test_what_is_not_marked_as_processed_comes_again_and_changes_nothing(world):
     world.tick(seconds=1000)
     world.pump()
     assert world.seats("c1").types["a"].available == 2
-    assert world.rows() == []
+    until(lambda: world.rows() == [])
 
 
 def test_an_answer_that_never_comes_ends_with_the_window(world):
@@ -168,7 +169,7 @@ def test_an_answer_that_never_comes_ends_with_the_window(world):
     assert world.order("order-1").phase == "expired"
     assert world.seats("c1").types["a"].available == 2
     world.tick(seconds=121)
-    assert world.rows() == []
+    until(lambda: world.rows() == [])
 
 
 def test_a_payment_after_the_expiry_is_left_to_a_person(world):

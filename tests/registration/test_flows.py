@@ -10,6 +10,7 @@ from shared.azure import Destination
 from shared.capability import DeadLetter
 from shared.errors import RefusedError
 from shared.processes import Event, EventRange, event_parcels, message_of
+from tests.waiting import until
 
 TOPIC = Destination("topic", "seats-events")
 
@@ -43,7 +44,7 @@ def test_three_orders_for_two_seats_one_paid_one_expired(world):
     state = world.seats("c1")
     assert check_balance(state) == []
     assert (state.types["a"].available, state.types["a"].reserved, state.types["a"].confirmed) == (1, 0, 1)
-    assert world.rows() == []
+    until(lambda: world.rows() == [])
 
 
 def test_orders_behind_a_gate_start_when_it_opens(world):
@@ -61,7 +62,7 @@ def test_orders_behind_a_gate_start_when_it_opens(world):
     world.tick(seconds=961)
     world.pump()
     assert world.seats("c1").types["a"].available == 3
-    assert world.rows() == []
+    until(lambda: world.rows() == [])
 
 
 def test_a_held_order_whose_writer_died_is_held_by_the_tick(world):

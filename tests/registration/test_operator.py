@@ -10,7 +10,7 @@ import pytest
 from azure.data.tables import UpdateMode
 from typer.testing import CliRunner
 
-from capabilities.registration import events as order_events
+from capabilities.registration import SEATS_CHECKED_AT, events as order_events
 from capabilities.registration.access_codes import MANY, WrongCodes
 from capabilities.registration.order import PaymentUnsettled, event_of
 from capabilities.registration.order_messages import seats_home, send_to
@@ -18,7 +18,6 @@ from capabilities.registration.seat_flows import SeatCheck, SkippedCommands, dec
 from capabilities.registration.seats import KEPT_FOR, Seats
 from capabilities.registration.selling import Skip, decide
 from capabilities.registration.views import tell_unsettled
-from shared.app.app import SEATS_CHECKED_AT
 from shared.clock import SystemClock
 from shared.processes import Commit, EventRange, Mementos, event_parcels, message_of
 from shared.processes.table_homes import event_key

@@ -5,7 +5,9 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from tools.local.registration_table import (
+
+from capabilities.registration import documents
+from capabilities.registration.documents import (
     DUE,
     NOON,
     PROCESS,
@@ -22,14 +24,12 @@ from tools.local.registration_table import (
     states,
     update,
 )
-
 from capabilities.registration.order import OrderPhase, fold_order
 from capabilities.registration.order_messages import NewOrder, PaymentOutcome, StartOrder, incoming, read_reply
 from capabilities.registration.order_process import MOST_SKIPPED, OrderProcessState, OrderStage, believe_held, is_stuck
 from capabilities.registration.reasons import OrderReason
 from shared.errors import LaterFormatError, RefusedError
 from shared.processes import Event, Head, Home, Incoming, ReplyClass, Timeout, restore_process, store_process
-from tools.local import registration_table
 
 #: The table of the design, in the words of the table of the page; by message, then by the states in their order.
 TABLE = {
@@ -98,7 +98,7 @@ def refused(state, message, now=NOON):
 
 def test_every_state_takes_every_message_as_the_design_says():
     """All rows and columns of its table."""
-    _, rows = registration_table.table()
+    _, rows = documents.table()
     assert {name: cells for name, *cells in rows} == TABLE
 
 

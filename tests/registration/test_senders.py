@@ -207,7 +207,7 @@ def test_a_message_of_the_bus_is_taken_at_the_pace_that_storage_bears(sale):
     paced = []
     pace = sale.part._pace
     sale.part._pace = lambda lane, lock: paced.append(lane) or pace(lane, lock)
-    sale.part.take(delivery)
+    sale.part.take_from_bus(delivery)
     assert len(paced) == 1
     sale.clock.moment += timedelta(seconds=1)
     sale.pump()

@@ -1,11 +1,13 @@
 """What becomes of each file of a project when it comes to another release. Pure: hashes in, decisions out."""
 
+import json
 import re
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 #: Made by `make lock`: the release's counts, with the packages that a person added.
 LOCKS: Final = frozenset({"requirements.txt", "tools/requirements-dev.txt", "tools/requirements-browser.txt"})
+_ABSENT: Final = object()
 _NAME: Final = re.compile(r"^([A-Za-z0-9][\w.-]*)")
 
 
@@ -53,6 +55,35 @@ def _packages(text: str) -> set[str]:
 def _package(line: str) -> str:
     found = _NAME.match(line)
     return re.sub(r"[-_.]+", "-", found[1]).lower() if found else ""
+
+
+class DisagreeingError(Exception):
+    """Raised when both changed one value of a document, each in another way."""
+
+
+def join_documents(mine: bytes, old: bytes, new: bytes) -> bytes | None:
+    """Return a person's JSON with what the release changed, value by value, or None where both changed one.
+
+    An editor that lays a file out anew changes each of its lines, so a merge of lines finds conflicts alone.
+    """
+    try:
+        joined = _join(json.loads(mine), json.loads(old), json.loads(new))
+    except (ValueError, DisagreeingError):
+        return None
+    end = "\n" if mine.endswith(b"\n") else ""
+    return (json.dumps(joined, indent=2, ensure_ascii=False) + end).encode()
+
+
+def _join(mine: Any, old: Any, new: Any) -> Any:
+    if mine == old:
+        return new
+    if new in (old, mine):
+        return mine
+    if not (isinstance(mine, dict) and isinstance(old, dict) and isinstance(new, dict)):
+        raise DisagreeingError
+    names = dict.fromkeys([*mine, *new])
+    values = {name: _join(*(one.get(name, _ABSENT) for one in (mine, old, new))) for name in names}
+    return {name: value for name, value in values.items() if value is not _ABSENT}
 
 
 def name_lines(text: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tools.project.bases import Bases
-from tools.project.changes import LOCKS, Kind, decide, join_lock, name_lines
+from tools.project.changes import LOCKS, Kind, decide, join_documents, join_lock, name_lines
 from tools.project.files import MANIFEST, OWN, TESTS, File, NoReleaseError, Release, belongs, sha256
 
 #: Files of own/ that the rest of a project relies on. One that is missing is made, and none is changed.
@@ -101,6 +101,8 @@ def _merge(name: str, project: Project, bases: Bases, new: File, mine: str) -> C
         why = f"both changed it, and its text in {project.version} is not at hand: name an archive by --base"
         return Change(name, Kind.CONFLICT, mine, None, why)
     merged, why = merge_texts(own, base.content, new.content, ("yours", project.version, "the release"))
+    if why and name.endswith(".json") and (joined := join_documents(own, base.content, new.content)):
+        merged, why = joined, ""
     why = why or _unreadable(name, merged)
     return Change(name, Kind.CONFLICT if why else Kind.MERGE, mine, File(merged, new.may_run), why)
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION
 from shared.errors import SettingsError
-from shared.own import FILE as OWN_SETTINGS, deployed_names
+from shared.own import FILE as OWN_SETTINGS, list_deployed
 from shared.settings import Settings
 from tools.local.infra.checks.roles import may_reach
 from tools.local.infra.deployment import Deployment
@@ -60,9 +60,7 @@ def check(project: Project) -> Iterator[Finding]:
     yield from _identities(given)
     plain = {one.name for one in project.settings if not one.is_connection}
     own = {name for name in given if name.startswith("SLUICE_")}
-    needed = {one.name for one in project.settings if not one.is_connection and one.default is None} | deployed_names(
-        []
-    )
+    needed = {one.name for one in project.settings if not one.is_connection and one.default is None} | list_deployed([])
     for name in sorted(needed - own):
         yield Finding("function-app.bicep", f"setting {name} is not given to the app: add it, or a default in the code")
     for name in sorted(own - plain):
