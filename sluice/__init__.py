@@ -5,11 +5,12 @@ its meaning or goes by a major version only.
 
 - `sluice.workloads`: the parts of a workload
 - `sluice.capability`: the parts of a capability
+- `sluice.processes`: the parts of a process manager
 - `sluice.publish`: dropping jobs
 - `sluice.waiting`: waiting for a gate
 - `sluice.ids`: unique numbers
 - `sluice.errors`: the errors of all of these
-- `sluice.testing`: running a workload on lines and trying its promises, without a stack
+- `sluice.testing`: trying a workload or a process, without a stack
 """
 
 from shared import __version__ as __version__

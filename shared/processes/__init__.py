@@ -76,6 +76,7 @@ from shared.processes.publisher import (
 from shared.processes.receiver import HotNotes as HotNotes, Receiver as Receiver
 from shared.processes.runtime import (
     Runtime as Runtime,
+    make_draft as make_draft,
     restore_process as restore_process,
     store_process as store_process,
 )

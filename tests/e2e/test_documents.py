@@ -95,7 +95,7 @@ def test_the_tutorial_leaves_its_gate_closed(tutorial, typed):
 def test_the_documented_process_runs_on_the_stack(typed):
     """Its two files as they stand, twice: what is asked, what is skipped, and that nothing is done a second time."""
     page = (ROOT / "docs" / "processes.md").read_text()
-    process, trying = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    process, _, trying, _ = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     files = "".join(
         f"cat > {name} <<'END'\n{text}END\n" for name, text in (("parcels.py", process), ("try_parcels.py", trying))
     )

@@ -18,7 +18,7 @@ MOST_LINES = 60
 def page():
     """The names that the document's block defines."""
     text = (ROOT / "docs" / "processes.md").read_text()
-    source, *_ = [found[4] for found in BLOCK.finditer(text) if found[2] == "python"]
+    source = next(found[4] for found in BLOCK.finditer(text) if found[2] == "python")
     assert len([line for line in source.splitlines() if line.strip()]) <= MOST_LINES
     names = {"__name__": "parcels"}
     exec(compile(source, "docs/processes.md", "exec", dont_inherit=True), names)
