@@ -123,7 +123,7 @@ def test_up_shows_the_spans_of_a_job(up, tmp_path, dequeue):
     """With `--spans` each stage's work is a line, all of one trace, also where signals wake the app for it."""
     process = up("--spans", "--instances", "1", *(["--trigger"] if dequeue == "trigger" else []))
     wait_for_line(process, "Ctrl-C stops everything")
-    assert json.loads(SETTINGS_FILE.read_text())["Values"]["SLUICE_DEQUEUE"] == dequeue
+    assert json.loads(SETTINGS_FILE.read_text())["Values"].get("SLUICE_DEQUEUE", "push") == dequeue
     file = tmp_path / "one.ndjson"
     file.write_text('{"account": "a", "plan": "basic", "quantity": "1"}\n')
     sluice = [Path(sys.executable).parent / "sluice", "submit", file, "--job", "seen", "--settings", SETTINGS_FILE]
