@@ -6,9 +6,7 @@ Not the library's own middleware: it encodes paths twice, empties each page of a
 
 import re
 from collections.abc import Iterable
-from functools import cache
 from io import BytesIO, StringIO
-from threading import Lock
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes, urlsplit
 
@@ -29,14 +27,6 @@ ROOT: Final = "/api/console"
 MOST_REPLY: Final = 32 * 1024 * 1024
 #: Without underscores. In WSGI, `X_A` and `X-A` are one name, and Azure's login guards the second alone.
 _HEADER: Final = re.compile(r"[A-Za-z0-9-]+")
-_building: Final = Lock()
-
-
-def answer(stores: Stores, settings: Settings, call: HttpCall) -> HttpAnswer:
-    """Answer a request by the pages of this app."""
-    with _building:
-        application = _build(stores, settings)
-    return send(application, call)
 
 
 def send(application: Application, call: HttpCall) -> HttpAnswer:
@@ -80,8 +70,8 @@ def make_environ(call: HttpCall) -> dict[str, Any]:
     }
 
 
-@cache
-def _build(stores: Stores, settings: Settings) -> Application:
+def build_application(stores: Stores, settings: Settings) -> Application:
+    """Return the pages of an app, behind Azure's login."""
     return Application(build_view(stores, settings), AzureLogin())
 
 
