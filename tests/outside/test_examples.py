@@ -1,5 +1,6 @@
 """What the documents say to type is typed, and does what they say: each example with its effect, on one stack."""
 
+import json
 import re
 import shlex
 
@@ -27,7 +28,6 @@ def folder(tmp_path_factory):
     """The folder where everything is typed, with the workloads of docs/workloads.md beside the app."""
     made = tmp_path_factory.mktemp("examples")
     (made / "usage.ndjson").write_bytes(USAGE)
-    (made / "sales.py").write_text(example("docs/workloads.md", "python"))
     (made / "shops.py").write_text(example("docs/workloads.md", "python", 1))
     (made / "docs").symlink_to(ROOT / "docs")
     return made
@@ -36,9 +36,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def world(folder):
     """A stack of its own: what is listed is all that there is."""
-    setting = (
-        re.findall(r"SLUICE_WORKLOADS=(\S+) make up", (ROOT / "docs" / "workloads.md").read_text())[0] + ",shops:Shops"
-    )
+    setting = json.loads((ROOT / "own" / "settings.json").read_text())["SLUICE_WORKLOADS"] + ",shops:Shops"
     with running(SLUICE_WORKLOADS=setting, PYTHONPATH=f"{ROOT}:{folder}") as people:
         yield World(people)
 
