@@ -13,7 +13,14 @@ from tools.cli.main import app
 from tools.local import readme
 from tools.local.paths import ROOT
 
-PAGE = (ROOT / "docs" / "workloads.md").read_text().partition("### Try them")[2].partition("\n## ")[0]
+# The file stands in a folder of its own here, and not in own/, which this repository has too.
+PAGE = (
+    (ROOT / "docs" / "workloads.md")
+    .read_text()
+    .partition("### Try them")[2]
+    .partition("\n## ")[0]
+    .replace("own.sales:", "sales:")
+)
 COMMAND = re.search(r"```sh\nsluice (.*?)\n```", PAGE)[1].split()
 PRINTED = re.search(r"```text\n(.*?)```", PAGE, re.DOTALL)[1]
 MISTAKES = re.search(r"`partial = (\w+)` and `(return .*)`, it prints", PAGE).groups()
