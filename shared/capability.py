@@ -5,7 +5,7 @@ that is on only what it uses. A name without a colon is a folder of `capabilitie
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib import import_module
@@ -305,6 +305,17 @@ def find(said: str) -> Chosen:
     if not isinstance(found, Capability):
         raise SettingsError(f"{CAPABILITIES} names {said!r}, which is {type(found).__name__} and no Capability")
     return Chosen(found, said, module)
+
+
+def find_known(*environs: Mapping[str, str]) -> list[Chosen]:
+    """Return each capability that may have rows or settings: those that come with Sluice, and those of the lines."""
+    line = [said for environ in environs for said in line_of(environ)]
+    return [find(said) for said in dict.fromkeys([*builtin_names(), *line])]
+
+
+def names_of_settings(capabilities: Iterable[Chosen]) -> set[str]:
+    """Return the names of the settings that capabilities have."""
+    return {setting.name for one in capabilities for setting in one.capability.settings}
 
 
 def choose(

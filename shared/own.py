@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION
-from shared.capability import CAPABILITIES, SWITCHES, Chosen, builtin_names, find, line_of
+from shared.capability import CAPABILITIES, SWITCHES, Chosen, find_known, names_of_settings
 from shared.errors import SettingsError
 from shared.names import RETIRED, misspelt, unread
 from shared.settings import NAMES, SETTINGS
@@ -88,7 +88,7 @@ def _problems(found: Mapping[str, object], environ: Mapping[str, str]) -> Iterat
         elif any(mark in text.lower() for mark in _SECRET):
             yield f"{name} holds a key or a signature, and the file goes where the code goes: give it by the environment"
     texts = {name: text for name, text in found.items() if isinstance(text, str)}
-    known = NAMES | {one.name for each in _capabilities(texts, environ) for one in each.capability.settings}
+    known = NAMES | names_of_settings(_capabilities(texts, environ))
     yield from misspelt(found, known)
     yield from (
         f"{name} is no setting: {remedy}" for name, remedy in unread(found, known).items() if name not in RETIRED
@@ -97,9 +97,7 @@ def _problems(found: Mapping[str, object], environ: Mapping[str, str]) -> Iterat
 
 def _capabilities(own: Mapping[str, str], environ: Mapping[str, str]) -> list[Chosen]:
     """Return those whose settings the file may have. None is imported for a file that has only the base's."""
-    if own.keys() <= NAMES:
-        return []
-    return [find(said) for said in dict.fromkeys([*builtin_names(), *line_of(environ), *line_of(own)])]
+    return [] if own.keys() <= NAMES else find_known(environ, own)
 
 
 def list_deployed(capabilities: Iterable[Chosen]) -> set[str]:

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Self
 
 from shared.azure import BUS_SETTING, STORAGE_SETTING, Setting
-from shared.capability import CAPABILITIES, SWITCHES, Chosen, choose, find, line_of, wrong_switches
+from shared.capability import CAPABILITIES, SWITCHES, Chosen, choose, find, line_of, names_of_settings, wrong_switches
 from shared.dequeue import Notify, When
 from shared.errors import SettingsError
 from shared.grammar import read_rooms
@@ -189,7 +189,7 @@ class Settings:
                 left_out[name] = fault
             else:
                 problems.append(fault)
-        known = NAMES | {setting.name for one in capabilities for setting in one.capability.settings}
+        known = NAMES | names_of_settings(capabilities)
         problems += misspelt(environ, known)
         if not problems:
             of_capabilities = chain.from_iterable(one.entities for one in capabilities)

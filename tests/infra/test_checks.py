@@ -248,7 +248,9 @@ SEEDS = {
             "table homes is deployed",
         ),
         "lanes of seats that do not follow the parameter": (
-            replacing("infra/main.bicep", "SLUICE_SEAT_LANES: seatLanes }", "SLUICE_SEAT_LANES: 1 }"),
+            replacing(
+                "infra/main.bicep", "SLUICE_SEAT_LANES: int(decided.SLUICE_SEAT_LANES) }", "SLUICE_SEAT_LANES: 1 }"
+            ),
             "bus queue seat-commands-01 of shared/topology.py is not deployed",
         ),
         "dead letters that stay where nobody reads them": (
@@ -432,8 +434,8 @@ SEEDS = {
         "a customer who tells of payments": (
             replacing(
                 "infra/main.bicep",
-                "union(whoDeploys, paymentSenders)",
-                "union(whoDeploys, paymentSenders, orderSenders)",
+                "union(whoDeploys, given.paymentSenders)",
+                "union(whoDeploys, given.paymentSenders, given.orderSenders)",
             ),
             "one-of-orderSenders has, and should not: Azure Service Bus Data Sender on the bus queue payments",
         ),
@@ -540,7 +542,7 @@ SEEDS = {
             "setting SLUICE_CHUNK_ITEMS has no place there",
         ),
         "a default in Azure, where it would hide one's own": (
-            replacing(APP, "union(settings, own, code", "union({ SLUICE_RETENTION_DAYS: '30' }, settings, own, code"),
+            replacing(APP, "union(settings, own,", "union({ SLUICE_RETENTION_DAYS: '30' }, settings, own,"),
             "setting SLUICE_RETENTION_DAYS is given unasked",
         ),
         "fewer threads than messages": (
@@ -614,7 +616,7 @@ SEEDS = {
         ),
         "an app that does not know that registration is on": (
             replacing(APP, "own, lineSettings,", "own,"),
-            "with {'hasRegistration': True} and seatLanes 3, the app has ('', 'off', None)",
+            "with {'hasRegistration': True} and seatLanes 3, the app has (None, None, None)",
         ),
         "a command that does not know the lanes": (
             replacing("infra/main.bicep", "output SLUICE_SEAT_LANES string = decided.SLUICE_SEAT_LANES", ""),

@@ -283,3 +283,13 @@ def test_a_whole_project_killed_at_ten_moments_ends_the_same(mine, tmp_path):
         assert content(folder) == wanted
         assert git(folder, "status", "--porcelain") == git(whole, "status", "--porcelain")
         shutil.rmtree(folder)
+
+
+def test_a_setting_of_a_capability_is_known(project):
+    """Of one that comes with the release: nothing is said against it."""
+    text = json.dumps({"SLUICE_CAPABILITIES": "registration", "SLUICE_SEAT_LANES": "2", "SLUICE_ROMOS": "a"})
+    (project / "own").mkdir()
+    (project / "own" / "settings.json").write_text(text)
+    shown = sluice("upgrade", project, "--force").output
+    assert "SLUICE_ROMOS" in shown
+    assert "SLUICE_SEAT_LANES" not in shown

@@ -1,21 +1,15 @@
 """The capabilities as the command knows them: those that come with Sluice, on or off, and those that the line names."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from shared.capability import Chosen, CommandGroup, builtin_names, find, line_of
+from shared.capability import Chosen, CommandGroup, find_known
 from shared.errors import SettingsError
 from tools.cli.options import WRONG_CALL
 from tools.cli.settings_file import settings_here
-
-
-def known(environ: Mapping[str, str]) -> list[Chosen]:
-    """Return each capability that may have rows or settings here."""
-    return [find(said) for said in dict.fromkeys([*builtin_names(), *line_of(environ)])]
 
 
 def chosen(capabilities: tuple[Chosen, ...], name: str) -> Chosen:
@@ -48,7 +42,7 @@ class Groups(TyperGroup):
     def _found(self) -> dict[str, tuple[Chosen, CommandGroup]]:
         # An option that names a file comes behind the group.
         try:
-            capabilities = known(settings_here())
+            capabilities = find_known(settings_here())
         except SettingsError as error:
             typer.echo(f"sluice: {error}", err=True)
             raise typer.Exit(WRONG_CALL) from error

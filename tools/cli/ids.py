@@ -8,9 +8,9 @@ import typer
 from rich.table import Table
 
 from shared.app import TRANSACTION_IDS, Stores
+from shared.capability import find_known
 from shared.ids import Explanation, NumberFate, RangeGenerator, SequenceWrite, explain_in, read_sequence
 from shared.operating import find_job_of_number
-from tools.cli.capabilities import known
 from tools.cli.options import PROBLEM_FOUND, JsonOption, SettingsOption, connected
 from tools.cli.screen import Screen, clean
 from tools.cli.settings_file import settings_here
@@ -77,7 +77,7 @@ class _Owner(NamedTuple):
 
 def _find_owner(stores: Stores, sequence: str, told: Explanation) -> _Owner:
     between = told.time_of_draw(stores.clock.now())
-    for capability in known(settings_here()):
+    for capability in find_known(settings_here()):
         for one in capability.capability.sequences:
             if one.name == sequence:
                 owner = capability.load(one.find)(stores, told.number)

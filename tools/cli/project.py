@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 
 from shared import __version__
+from shared.capability import find_known, names_of_settings
 from shared.names import RETIRED, misspelt, unread
 from shared.own import FILE as OWN_SETTINGS
 from shared.settings import NAMES
@@ -141,12 +142,14 @@ def _summary(project: Project, changes: list[Change]) -> Iterator[str]:
 
 def _setting_lines(folder: Path) -> Iterator[str]:
     """Yield a line for each setting of the project that nothing reads, with its remedy."""
+    # A capability of the project's own is not imported: the command may be another release's.
+    known = NAMES | names_of_settings(find_known())
     files = [folder / OWN_SETTINGS, folder / "local.settings.json", *sorted(folder.glob(".azure/*/.env"))]
     for file in files:
         names = list(_names(file)) if file.exists() else []
         where = file.relative_to(folder)
-        yield from (f"settings: {one} ({where})" for one in misspelt(names, NAMES))
-        for name, remedy in unread(names, NAMES).items():
+        yield from (f"settings: {one} ({where})" for one in misspelt(names, known))
+        for name, remedy in unread(names, known).items():
             said = f"does nothing any more: {remedy}" if name in RETIRED else f"is no setting: {remedy}"
             yield f"settings: {name} {said} ({where})"
 

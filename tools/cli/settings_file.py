@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION, in_azure
-from shared.capability import Chosen, builtin_names, find, line_of
+from shared.capability import Chosen, find_known, names_of_settings
 from shared.errors import SettingsError
 from shared.names import RETIRED, misspelt, unread
 from shared.own import Laid, lay, read_own
@@ -49,7 +49,7 @@ def load_laid(named: Path | None, environ: Mapping[str, str] = os.environ) -> La
     add_app_to_path(named)
     own = next((read_own(folder, settings) for folder in _app_folders(file)), {})
     laid = lay(own, settings, is_deployed=in_azure(settings))
-    check_names(settings, [find(said) for said in dict.fromkeys([*builtin_names(), *line_of(laid.settings)])])
+    check_names(settings, find_known(laid.settings))
     return laid
 
 
@@ -63,7 +63,7 @@ def check_names(names: Collection[str], capabilities: Iterable[Chosen] = ()) -> 
     The app itself runs with an unknown name that is not misspelt: a newer release may have been there before it.
     A person can correct it at once.
     """
-    known = NAMES | {one.name for each in capabilities for one in each.capability.settings}
+    known = NAMES | names_of_settings(capabilities)
     strange = unread(names, known)
     unknown = [f"{name} is no setting: {remedy}" for name, remedy in strange.items() if name not in RETIRED]
     if problems := [*misspelt(names, known), *unknown]:

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from shared.capability import builtin_names, find
+from shared.capability import find_known
 from shared.parked import DEFAULT_POLICY
 from shared.payload import MIB, OPTIONS, Limits, reading
 from shared.refusals import DeliveryReason, Reason, ReasonCode, ResultReason
@@ -31,7 +31,7 @@ from tools.local.picture import picture
 from tools.local.readme import code, idle_month, why
 from tools.planning.idle_modes import IdleModes
 
-_FOUND = [find(said) for said in builtin_names()]
+_FOUND = find_known()
 CAPABILITIES = [one.capability for one in _FOUND]
 #: What a publisher has to know of the bounds.
 DESCRIBED_LIMITS = {

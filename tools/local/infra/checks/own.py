@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from shared.capability import builtin_names, find
+from shared.capability import find_known
 from shared.errors import SettingsError
 from shared.grammar import MOST_ROOMS
 from shared.own import FILE as SETTINGS, list_deployed, read_own
@@ -31,7 +31,7 @@ def check(project: Project) -> Iterator[Finding]:
     possible = set(_joined(main, "given"))
     for name in sorted(main.parameters.keys() - environment_of(project).keys() - possible):
         yield Finding("main.bicep", f"parameter {name} has no azd variable: take it from {OWN_PARAMETERS} by `given`")
-    missing, extra = both_ways(list_deployed(map(find, builtin_names())), _joined(main, "decided"))
+    missing, extra = both_ways(list_deployed(find_known()), _joined(main, "decided"))
     for name in missing:
         yield Finding("main.bicep", f"setting {name} decides over entities: take it from {SETTINGS} by `decided`")
     for name in extra:
