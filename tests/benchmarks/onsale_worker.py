@@ -71,8 +71,11 @@ class Role:
 class Instance:
     """The loops of one process."""
 
-    def __init__(self, role: Role, app: App, part: RegistrationPart, record: Record) -> None:
-        self._role, self._app, self._part, self._record = role, app, part, record
+    def __init__(self, role: Role, app: App, record: Record) -> None:
+        (built,) = app.parts.built
+        self._part: RegistrationPart = built.verbs
+        self._lanes = seat_lane_names(built.chosen.choice.seat_lanes)
+        self._role, self._app, self._record = role, app, record
         self._connections = app.stores.connections
 
     def loops(self) -> list[Callable[[], None]]:
@@ -101,7 +104,7 @@ class Instance:
             *[self._take] * TAKERS,
             *[self._release] * SIGNALS,
             *(lambda one=one: self._receive(*one) for one in batches),  # type: ignore[misc]
-            *(lambda lane=lane: self._sell(lane) for lane in seat_lane_names(part.seat_lanes)),  # type: ignore[misc]
+            *(lambda lane=lane: self._sell(lane) for lane in self._lanes),  # type: ignore[misc]
         ]
 
     def _take(self) -> None:
@@ -204,12 +207,11 @@ def main() -> None:
     record, settings = Record(Path(role.record)), Settings.parse(role.settings)
     with Connections.parse(role.settings) as connections:
         app = App(connections, settings, Workloads.load(settings.workloads, role.settings))
-        (part,) = app.parts.built
         while role.ticks:
             with record.invocation("tick"):
                 app.tick()
             time.sleep(_TICK_EVERY)
-        threads = [threading.Thread(target=one) for one in Instance(role, app, part.verbs, record).loops()]
+        threads = [threading.Thread(target=one) for one in Instance(role, app, record).loops()]
         for thread in threads:
             thread.start()
         record.write("ready")

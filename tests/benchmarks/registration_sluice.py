@@ -92,7 +92,8 @@ class Sluice(Contender):
 
     def functions(self, answered: Answered) -> Sequence[Function]:
         """Return the functions that messages of the bus start, each as host.json runs it."""
-        part = self.part
+        (built,) = self.app.parts.built
+        part: RegistrationPart = built.verbs
 
         def project_orders(messages: Sequence[ServiceBusReceivedMessage]) -> None:
             bodies = _bodies(messages)
@@ -102,7 +103,7 @@ class Sluice(Contender):
         return [
             *(
                 Function(queue=lane, has_sessions=True, handle=lambda messages: part.sell(_bodies(messages)))
-                for lane in seat_lane_names(part.seat_lanes)
+                for lane in seat_lane_names(built.chosen.choice.seat_lanes)
             ),
             Function(queue=STARTS, handle=lambda messages: part.start(_bodies(messages))),
             Function(queue=TIMEOUTS, handle=lambda messages: part.expire(_bodies(messages))),

@@ -138,6 +138,9 @@ class Order:
 
     def differs(self, answer):
         """Yield where the answer to a GET is not what the events make."""
+        if not answer:
+            yield f"order {self.name} is in the events, and is not shown"
+            return
         paid, told = (
             self.paid and self.paid[1],
             [(one["id"], one["amount"], one["reason"]) for one in answer["unsettled"]],
