@@ -293,3 +293,18 @@ def test_a_setting_of_a_capability_is_known(project):
     shown = sluice("upgrade", project, "--force").output
     assert "SLUICE_ROMOS" in shown
     assert "SLUICE_SEAT_LANES" not in shown
+
+
+def test_a_setting_of_a_capability_of_own_is_known(project):
+    """Its module is read and not imported, so one that cannot be imported is no fault. A retired name is still named."""
+    settings = ("SLUICE_RETURNS_DAYS", "SLUICE_IDLE_STEP_MS", "SLUICE_SHOP_URL")
+    returns = project / "own" / "returns"
+    returns.mkdir(parents=True)
+    (returns / "__init__.py").write_text(
+        'import absent\n\nSETTINGS = (Setting("SLUICE_RETURNS_DAYS", "days"), Setting("SLUICE_IDLE_STEP_MS", "ms"))\n'
+    )
+    (project / "own" / "settings.json").write_text(json.dumps(dict.fromkeys(settings, "3")))
+    shown = sluice("upgrade", project, "--force").output
+    assert "SLUICE_RETURNS_DAYS" not in shown
+    assert "SLUICE_SHOP_URL is no setting" in shown
+    assert "SLUICE_IDLE_STEP_MS does nothing any more" in shown

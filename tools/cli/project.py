@@ -1,6 +1,7 @@
 """`sluice new` makes a project, and `sluice upgrade` brings one to another release, or back to the one before."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
@@ -33,6 +34,8 @@ In another terminal, in the same folder:
 Your code is in own/; `make check` and `make test` look at it, and `make deploy` takes it to Azure."""
 #: Files of a kind that are named one by one. Of more there is a number.
 _MOST_NAMED: Final = 10
+#: The name of a setting, as code says it.
+_QUOTED_NAME: Final = re.compile(r"""["'](SLUICE_[A-Z0-9_]+)["']""")
 
 
 def new(
@@ -142,8 +145,7 @@ def _summary(project: Project, changes: list[Change]) -> Iterator[str]:
 
 def _setting_lines(folder: Path) -> Iterator[str]:
     """Yield a line for each setting of the project that nothing reads, with its remedy."""
-    # A capability of the project's own is not imported: the command may be another release's.
-    known = NAMES | names_of_settings(find_known())
+    known = NAMES | names_of_settings(find_known()) | _own_names(folder)
     files = [folder / OWN_SETTINGS, folder / "local.settings.json", *sorted(folder.glob(".azure/*/.env"))]
     for file in files:
         names = list(_names(file)) if file.exists() else []
@@ -152,6 +154,12 @@ def _setting_lines(folder: Path) -> Iterator[str]:
         for name, remedy in unread(names, known).items():
             said = f"does nothing any more: {remedy}" if name in RETIRED else f"is no setting: {remedy}"
             yield f"settings: {name} {said} ({where})"
+
+
+def _own_names(folder: Path) -> set[str]:
+    """Return the settings that the code of own/ names. It is read and not imported: the command may be another release's."""
+    texts = (file.read_text(encoding="utf-8", errors="replace") for file in (folder / "own").rglob("*.py"))
+    return {name for text in texts for name in _QUOTED_NAME.findall(text)} - RETIRED.keys()
 
 
 def _names(file: Path) -> Iterator[str]:
