@@ -46,6 +46,12 @@ def test_an_idle_day_keeps_the_promises_that_the_app_makes():
     assert any("work-00" in one.what for one in idle_day(by_trigger))
 
 
+@pytest.mark.parametrize(("is_push", "ours"), [(False, 3_086), (True, 3_134)])
+def test_an_idle_day_without_capabilities_has_its_figure(is_push, ours):
+    """A request that a capability adds to the base shows here. A whole day below is held against the same arithmetic."""
+    assert known(Installation(is_push=is_push), Who.APP) == ours
+
+
 @given(st.floats(0.1, 3600), st.integers(1, 20), st.integers(1, 5), st.booleans())
 def test_every_poller_is_in_the_idle_day(seconds, queues, instances, is_push):
     """Each queue with a trigger is asked at its interval by each instance, none is left out, and that is all it adds."""
