@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from shared.capability import CAPABILITIES, line_of
+from shared.capability import CAPABILITIES, find_known, line_of, names_of_settings
 from shared.errors import SettingsError
 from shared.own import lay, read_own
 from shared.settings import NAMES, Dequeue, Settings
@@ -53,8 +53,10 @@ def main(arguments: Sequence[str]) -> int:
 def local_settings(file: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of this machine: those of the file without its connections, then the app's from the environment."""
     values = _values_of(file) if file.exists() else {}
-    check_names([*values, *environ])
-    given = values | {name: value for name, value in environ.items() if name in NAMES}
+    capabilities = find_known(values, environ)
+    check_names([*values, *environ], capabilities)
+    known = NAMES | names_of_settings(capabilities)
+    given = values | {name: value for name, value in environ.items() if name in known}
     return {name: value for name, value in given.items() if not name.startswith(_CONNECTIONS)}
 
 
