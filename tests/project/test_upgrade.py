@@ -308,3 +308,13 @@ def test_a_setting_of_a_capability_of_own_is_known(project):
     assert "SLUICE_RETURNS_DAYS" not in shown
     assert "SLUICE_SHOP_URL is no setting" in shown
     assert "SLUICE_IDLE_STEP_MS does nothing any more" in shown
+
+
+def test_modules_that_a_person_had_beside_ours_are_theirs(project):
+    """`make check` of the release finds nothing in them. It still does in ours."""
+    assert sluice("upgrade", project, "--write", "--base", BEFORE).exit_code == 0
+    ruff = [sys.executable, "-m", "ruff", "check", "--output-format", "concise", "--no-cache"]
+    assert subprocess.run([*ruff, "."], cwd=project, check=False).returncode == 0
+    (project / "function_app.py").write_text("import os\n")
+    done = subprocess.run([*ruff, "."], cwd=project, capture_output=True, text=True, check=False)
+    assert "function_app.py:1:8: F401" in done.stdout
