@@ -62,7 +62,7 @@ from shared.processes.homes import (
     Verdict as Verdict,
 )
 from shared.processes.mementos import Mementos as Mementos
-from shared.processes.outgoing import Outgoing as Outgoing, Removals as Removals, Routes as Routes
+from shared.processes.outgoing import Outgoing as Outgoing, Removals as Removals
 from shared.processes.publisher import (
     BusPublisher as BusPublisher,
     Pace as Pace,
