@@ -17,6 +17,6 @@ from shared.capability import (
     queue as queue,
 )
 from shared.messages import Delivery as Delivery
-from shared.refusals import ReasonCode as ReasonCode
+from shared.refusals import ReasonCode as ReasonCode, refuse as refuse
 from shared.topology import BusEntities as BusEntities, BusQueue as BusQueue, Entities as Entities
 from shared.values import SettingReader as SettingReader

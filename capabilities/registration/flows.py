@@ -22,31 +22,24 @@ from capabilities.registration.story import tell_process, tell_seats
 from capabilities.registration.verbs import Registration
 from capabilities.registration.views import CONFERENCE_MODEL, ORDER_MODEL, ShownModel, tell_unsettled
 from shared.app import BuildSite, Stores
-from shared.azure import BusSender
 from shared.capability import DeadLetter, HttpAnswer, HttpCall
 from shared.clock import Closing, all_tried
 from shared.grammar import NAME
 from shared.ids import RangeGenerator
 from shared.messages import Delivery
 from shared.processes import (
-    SHARDS,
     Agenda,
-    BusPublisher,
     Command,
-    DueHints,
     Fields,
-    Follower,
     Home,
     Homes,
     HotNotes,
     Mementos,
     MementoStore,
-    Outgoing,
     Pace,
     PaceLane,
+    ProcessCore,
     Receiver,
-    Removals,
-    Runtime,
     TableHomes,
     TimeoutRow,
     Writer,
@@ -55,9 +48,6 @@ from shared.processes import (
     restore_process,
 )
 from shared.readmodels import KeptAnswers, Projector, ViewStores
-
-#: Senders to one entity at a time.
-_MOST_SENDERS: Final = 16
 
 
 class OrderSources(NamedTuple):
@@ -81,32 +71,33 @@ def make_process(choice: RegistrationChoice) -> OrderProcess:
 def build_verbs(stores: Stores, choice: RegistrationChoice, sources: OrderSources) -> Registration:
     """Build the verbs of registration. The gates of this installation then start orders too."""
     clock, agenda, homes = stores.clock, sources.agenda, sources.homes
-    sender = BusSender(stores.connections, most=_MOST_SENDERS)
     routes = OrderRoutes(seat_lane_names(choice.seat_lanes))
-    publisher = BusPublisher(sender, stores.connections.pushback, _MOST_SENDERS)
-    outgoing, removals = Outgoing(publisher, routes), Removals(agenda)
     process = make_process(choice)
-    runtime: Runtime[OrderProcessState] = Runtime(
+    core: ProcessCore[OrderProcessState] = ProcessCore(
         process,
         AGGREGATE,
         homes,
         agenda,
-        outgoing,
-        clock=clock,
-        remove=removals,
-        hint=DueHints(sender, TIMEOUTS_QUEUE, choice.buffer),
+        routes,
+        stores.connections,
+        clock,
+        hints=TIMEOUTS_QUEUE,
+        lateness=choice.buffer,
+        resume=lambda home, head: orders.resume(home, head),  # noqa: PLW0108 - orders are made from the core
     )
     telemetry, skipped = stores.connections.telemetry, SkippedCommands(stores.connections.telemetry)
     mementos: Mementos[SeatsState] = Mementos(homes, Seats(), choice.snapshot_events)
     landed = Landed(homes, mementos, process, sources.codes, sources.models, clock)
-    parked = ParkedOrders(stores.parking, stores.put_back, publisher, routes, landed)
+    parked = ParkedOrders(stores.parking, stores.put_back, core.publisher, routes, landed)
     writer: Writer[SeatsState, Command] = Writer(
         homes, Seats(), mementos, partial(decide_command, clock=clock, skipped=skipped)
     )
-    notes = HotNotes(agenda, clock, removals)
-    seats = SeatFlows(Receiver(homes, mementos, writer, notes, outgoing), routes, sender, parked, skipped, clock)
+    notes = HotNotes(agenda, clock, core.removals)
+    seats = SeatFlows(
+        Receiver(homes, mementos, writer, notes, core.outgoing), routes, core.sender, parked, skipped, clock
+    )
     orders = OrderFlows(
-        runtime,
+        core.runtime,
         process,
         homes,
         numbers=sources.numbers,
@@ -116,20 +107,17 @@ def build_verbs(stores: Stores, choice: RegistrationChoice, sources: OrderSource
         clock=clock,
         note_wrong=sources.wrong_codes.note,
     )
-    starts = Starts(runtime, agenda, publisher, removals, clock)
+    starts = Starts(core.runtime, agenda, core.publisher, core.removals, clock)
     stores.held_work.register(str(STARTS_QUEUE), starts.send)
-    follower = Follower(agenda, homes, outgoing, clock, handle=runtime.handle, resume=orders.resume)
     return Registration(
         orders,
         seats,
         starts,
-        runtime=runtime,
-        follower=follower,
+        core=core,
         parked=parked,
         check=SeatCheck(homes, mementos, clock),
         telemetry=telemetry,
-        clock=clock,
-        parts=(notes, removals, sender),
+        parts=(notes, core),
     )
 
 
@@ -191,7 +179,7 @@ class RegistrationStores:
 
         A message that came twice leaves a second row for its order until that is due.
         """
-        rows = [row for shard in range(SHARDS) for row in self.agenda.read_due(shard, until).timeouts]
+        rows = [row for shard in range(self.agenda.shards) for row in self.agenda.read_due(shard, until).timeouts]
         first: dict[str, TimeoutRow] = {}
         for row in sorted(rows, key=lambda row: row.due):
             first.setdefault(row.home, row)

@@ -1,8 +1,6 @@
 """Registration as one process of the app runs it: its flows, and the verbs that enter more than one of them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import Final
 
 from capabilities.registration import events as order_events
 from capabilities.registration.order_flows import OrderFlows, Starts, hear
@@ -11,15 +9,12 @@ from capabilities.registration.parked_orders import ParkedOrders, homes_in
 from capabilities.registration.public_messages import Payment, PlaceOrder, UpdateOrder, read_from
 from capabilities.registration.seat_flows import SeatCheck, SeatFlows
 from shared.capability import DeadLetter
-from shared.clock import Clock, Closing
+from shared.clock import Closing
 from shared.errors import RefusedError
 from shared.messages import Delivery
 from shared.payload import wait_for_newer
-from shared.processes import SHARDS, Follower, Runtime, due_shards
+from shared.processes import ProcessCore
 from shared.telemetry import Telemetry, tell
-
-#: Seconds for which an invocation follows what hints named. The lock of its messages is longer.
-_FOLLOWS_FOR: Final = 40.0
 
 
 class Registration(Closing):
@@ -31,18 +26,15 @@ class Registration(Closing):
         seats: SeatFlows,
         starts: Starts,
         *,
-        runtime: Runtime[OrderProcessState],
-        follower: Follower,
+        core: ProcessCore[OrderProcessState],
         parked: ParkedOrders,
         check: SeatCheck,
         telemetry: Telemetry,
-        clock: Clock,
         parts: Sequence[Closing],
     ) -> None:
         """Take the flows, and what is closed with them, in this order."""
         self.orders, self.seats, self.starts, self.parked, self.check = orders, seats, starts, parked, check
-        self._runtime, self._follower, self._telemetry = runtime, follower, telemetry
-        self._clock, self._parts = clock, parts
+        self._core, self._telemetry, self._parts = core, telemetry, parts
 
     def take(self, delivery: Delivery) -> None:
         """Act on a message of a customer, a shop or a bank, by the queue it came by. One that is refused is parked."""
@@ -62,25 +54,23 @@ class Registration(Closing):
 
     def hear(self, bodies: Sequence[bytes]) -> None:
         """Give the answers of seats to the processes of their orders, from messages of `seats-events`."""
-        hear(self._runtime, self.parked, self._telemetry, bodies)
+        hear(self._core.runtime, self.parked, self._telemetry, bodies)
 
     def expire(self, bodies: Sequence[bytes]) -> None:
         """Act on the timeouts that are due in the shards of these hints, from messages of the queue `timeouts`."""
-        until = self._clock.monotonic() + _FOLLOWS_FOR
-        for shard in due_shards(bodies):
-            self._follower.follow(shard, until)
+        self._core.expire(bodies)
 
     def park(self, letters: Sequence[DeadLetter]) -> None:
         """Park dead letters, and send what the homes that they name have unsent."""
         for letter in letters:
             self.parked.park_letter(letter)
-            self._follower.flush(homes_in(letter.body))
+            self._core.flush(homes_in(letter.body))
         if letters:
             tell(order_events.LETTERS_PARKED, letters=len(letters), entity=letters[0].entity)
 
     def follow(self, until: float) -> Iterator[Callable[[], object]]:
         """Yield the steps of a tick, one a shard: what is due, and what a crash left. Nothing is begun after `until`."""
-        return (partial(self._follower.follow, shard, until) for shard in range(SHARDS))
+        return self._core.follow(until)
 
     def close(self) -> None:
         """Remove the rows that are done, and close the connections to the bus."""

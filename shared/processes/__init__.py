@@ -7,7 +7,8 @@ Reading order:
 - `bodies` has the formats of commands and events; `publisher` sends them in bundles, and slows whom a receiver cannot follow.
 - `decisions` has the types of a process, from messages to one commit; `agenda` says what is due.
 - `runtime` stores what a process decided, and `outgoing` sends what a home has unsent.
-- `receiver` takes commands to aggregates; `follower` does what is due, and what a crash left.
+- `receiver` takes commands to aggregates; `follower` does what is due, and what a crash left. It
+  has the core that each kind of process runs on.
 """
 
 from shared.processes.agenda import (
@@ -42,6 +43,7 @@ from shared.processes.follower import (
     STUCK_AFTER as STUCK_AFTER,
     DueHints as DueHints,
     Follower as Follower,
+    ProcessCore as ProcessCore,
     due_shards as due_shards,
 )
 from shared.processes.homes import (
@@ -60,7 +62,7 @@ from shared.processes.homes import (
     Verdict as Verdict,
 )
 from shared.processes.mementos import Mementos as Mementos
-from shared.processes.outgoing import Outgoing as Outgoing, Removals as Removals, Routes as Routes
+from shared.processes.outgoing import Outgoing as Outgoing, Removals as Removals
 from shared.processes.publisher import (
     BusPublisher as BusPublisher,
     Pace as Pace,

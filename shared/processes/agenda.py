@@ -22,7 +22,7 @@ from azure.data.tables import TableClient, UpdateMode
 from shared.azure import MOST_GROUP_ROWS, delete_rows, expecting_an_answer, write_group
 from shared.processes.homes import Fields
 
-#: A shard is one partition of the table. Their number never changes: rows name theirs.
+#: A shard is one partition of the table. Their number never changes: rows name theirs. An agenda of fewer folds them.
 SHARDS: Final = 4
 #: Homes of one note.
 MOST_HOMES: Final = 50
@@ -101,21 +101,21 @@ class DueRows:
 
 
 class Agenda:
-    """The rows of one installation."""
+    """The rows of one kind of process."""
 
-    def __init__(self, table: TableClient) -> None:
-        self._table = table
+    def __init__(self, table: TableClient, shards: int = SHARDS) -> None:
+        self._table, self.shards = table, shards
 
     def write(self, rows: Sequence[AgendaRow]) -> list[AgendaRow]:
         """Write rows, one transaction a shard, and return them with their ETags. Rows of one key are written over."""
-        return [row for shard, some in _by_shard(rows) for row in self._write(shard, some)]
+        return [row for shard, some in self._by_shard(rows) for row in self._write(shard, some)]
 
     def _write(self, shard: int, rows: Sequence[AgendaRow]) -> Iterator[AgendaRow]:
         for begin in range(0, len(rows), MOST_GROUP_ROWS):
             some = rows[begin : begin + MOST_GROUP_ROWS]
             with expecting_an_answer(f"note {len(some)} rows in shard {shard} of the agenda"):
                 etags = write_group(
-                    self._table, [("upsert", _entity(row), {"mode": UpdateMode.REPLACE}) for row in some]
+                    self._table, [("upsert", _entity(shard, row), {"mode": UpdateMode.REPLACE}) for row in some]
                 )
             yield from (replace(row, etag=etag) for row, etag in zip(some, etags, strict=True))
 
@@ -136,16 +136,23 @@ class Agenda:
         alias = Alias(number, "")
         with expecting_an_answer(f"find number {number}"):
             try:
-                return str(self._table.get_entity(_partition(alias.shard), alias.row_key)["home"])
+                return str(self._table.get_entity(_partition(alias.shard % self.shards), alias.row_key)["home"])
             except ResourceNotFoundError:
                 return None
 
     def remove(self, rows: Sequence[AgendaRow]) -> None:
         """Remove rows, a hundred a transaction. One that is gone, or was written again after its ETag, is passed over."""
-        for shard, some in _by_shard(rows):
+        for shard, some in self._by_shard(rows):
             with expecting_an_answer(f"remove {len(some)} rows of shard {shard} of the agenda"):
                 # One without an ETag is removed however it is now: its writer knows that its home needs it no more.
                 delete_rows(self._table, [(_partition(shard), row.row_key, row.etag) for row in some])
+
+    def _by_shard(self, rows: Sequence[AgendaRow]) -> list[tuple[int, list[AgendaRow]]]:
+        # A transaction takes each key once; of two equal rows the last one counts.
+        keyed: dict[int, dict[str, AgendaRow]] = {}
+        for row in rows:
+            keyed.setdefault(row.shard % self.shards, {})[row.row_key] = row
+        return [(shard, list(some.values())) for shard, some in keyed.items()]
 
 
 def notes_of(shard: int, homes: Mapping[str, int], now: datetime, number: int | None = None) -> list[Note]:
@@ -161,16 +168,8 @@ def shard_of_home(home: str, fields: Fields) -> int:
     return (number if isinstance(number, int) else crc32(home.encode())) % SHARDS
 
 
-def _by_shard(rows: Sequence[AgendaRow]) -> list[tuple[int, list[AgendaRow]]]:
-    # A transaction takes each key once; of two equal rows the last one counts.
-    keyed: dict[int, dict[str, AgendaRow]] = {}
-    for row in rows:
-        keyed.setdefault(row.shard, {})[row.row_key] = row
-    return [(shard, list(some.values())) for shard, some in keyed.items()]
-
-
-def _entity(row: AgendaRow) -> dict[str, Any]:
-    entity: dict[str, Any] = {"PartitionKey": _partition(row.shard), "RowKey": row.row_key}
+def _entity(shard: int, row: AgendaRow) -> dict[str, Any]:
+    entity: dict[str, Any] = {"PartitionKey": _partition(shard), "RowKey": row.row_key}
     if isinstance(row, Note):
         number = {} if row.number is None else {"number": str(row.number)}
         return {**entity, "homes": json.dumps(row.homes), "since": _text(row.since), **number}

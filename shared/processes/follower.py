@@ -5,6 +5,8 @@ A hint about a shard leads here, and the tick leads here without any hint.
 Hints that something of a shard is due: one scheduled message for each slot of time, for all timeouts in it.
 
 A hint that is lost costs time, and no timeout: the tick reads the agenda too.
+
+The core of a process has all of this, with the runtime and the way to the bus.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,19 +16,20 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from math import ceil
 from threading import Lock
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from shared.azure import FAILURES, BusMessage, BusSender, Destination
-from shared.clock import Clock, all_tried
+from shared.azure import FAILURES, BusMessage, BusSender, Connections, Destination
+from shared.clock import Clock, Closing, all_tried
 from shared.decoding import make_decoder
 from shared.processes.agenda import MOST_HOMES, NOTE_AFTER, SHARDS, Agenda, Alias, DueRows, Note, TimeoutRow
-from shared.processes.decisions import Case, Handled, Incoming
+from shared.processes.decisions import Case, Handled, Incoming, Process
 from shared.processes.homes import Head, Homes
-from shared.processes.outgoing import Outgoing, Unsent
-from shared.processes.runtime import commands_in
+from shared.processes.outgoing import Outgoing, Removals, Routes, Unsent
+from shared.processes.publisher import MOST_TRANSFERS, BusPublisher
+from shared.processes.runtime import Runtime, commands_in
 from shared.telemetry import describe_error, events, tell
 
 #: The writer of a note may only be slow. It ends at the latest with its invocation, after functionTimeout.
@@ -179,3 +182,63 @@ class DueHints:
             self._sender.send(self._to, [message], at=datetime.fromtimestamp(slot * self._slot, UTC))
         except FAILURES as error:
             tell(events.HINT_UNSCHEDULED, error=describe_error(error))
+
+
+State = TypeVar("State")
+#: Seconds for which an invocation follows what hints named. The lock of its messages is longer.
+_FOLLOWS_FOR: Final = 40.0
+
+
+class ProcessCore(Closing, Generic[State]):
+    """The core of one kind of process: its runtime, its follower, and the way to the bus. Making it makes no request."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - the process, its stores, and the way to the bus
+        self,
+        process: Process[State],
+        aggregate: str,
+        homes: Homes,
+        agenda: Agenda,
+        routes: Routes,
+        connections: Connections,
+        clock: Clock,
+        *,
+        hints: Destination,
+        lateness: timedelta,
+        resume: Callable[[str, Head], object] = lambda _home, _head: None,
+    ) -> None:
+        """Take the queue of hints, and how late a timeout may be followed."""
+        self.sender = BusSender(connections, most=MOST_TRANSFERS)
+        self.publisher = BusPublisher(self.sender, connections.pushback, MOST_TRANSFERS)
+        self.outgoing, self.removals = Outgoing(self.publisher, routes), Removals(agenda)
+        hint = DueHints(self.sender, hints, lateness)
+        self.runtime: Runtime[State] = Runtime(
+            process,
+            aggregate,
+            homes,
+            agenda,
+            self.outgoing,
+            clock=clock,
+            remove=self.removals,
+            hint=lambda shard, due: hint(shard % agenda.shards, due),
+        )
+        self._follower = Follower(agenda, homes, self.outgoing, clock, handle=self.runtime.handle, resume=resume)
+        self._agenda, self._clock = agenda, clock
+
+    def expire(self, bodies: Sequence[bytes]) -> None:
+        """Act on the timeouts that are due in the shards of these hints."""
+        until = self._clock.monotonic() + _FOLLOWS_FOR
+        for shard in due_shards(bodies):
+            self._follower.follow(shard, until)
+
+    def follow(self, until: float) -> Iterator[Callable[[], object]]:
+        """Yield the steps of a tick, one a shard: what is due, and what a crash left. Nothing is begun after `until`."""
+        return (partial(self._follower.follow, shard, until) for shard in range(self._agenda.shards))
+
+    def flush(self, keys: Sequence[str]) -> None:
+        """Send what these homes have unsent. Raises NotPublishedError."""
+        self._follower.flush(keys)
+
+    def close(self) -> None:
+        """Remove the rows that are done, and close the connections to the bus."""
+        self.removals.close()
+        self.sender.close()

@@ -92,32 +92,6 @@ def test_the_tutorial_leaves_its_gate_closed(tutorial, typed):
     until(lambda: json.loads(typed("sluice gate status nightly --json").stdout)["held"]["count"] == 1)
 
 
-def test_the_documented_process_runs_on_the_stack(typed):
-    """Its two files as they stand, twice: what is asked, what is skipped, and that nothing is done a second time."""
-    page = (ROOT / "docs" / "processes.md").read_text()
-    process, _, trying, _ = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    files = "".join(
-        f"cat > {name} <<'END'\n{text}END\n" for name, text in (("parcels.py", process), ("try_parcels.py", trying))
-    )
-    (script,) = (one for one in blocks("docs/processes.md") if "try_parcels.py" in one)
-    first, again = typed(files + script), typed(script)
-    assert (first.returncode, again.returncode) == (0, 0), first.stderr + again.stderr
-    asked = [line for line in first.stdout.splitlines() if line.startswith("carriers ")]
-    assert [json.loads(line.partition(" ")[2])["sluice"]["commands"][0]["to"] for line in asked] == [
-        "carrier-swift",
-        "carrier-steady",
-    ]
-    took = [
-        [line.split()[:2] for line in done.stdout.splitlines() if line.startswith(("send", "fetched"))]
-        for done in (first, again)
-    ]
-    assert took == [
-        [["send", "None"], ["fetched", "stale"], ["fetched", "current"]],
-        [["send", "duplicate"], ["fetched", "stale"], ["fetched", "duplicate"]],
-    ]
-    assert "carriers " not in again.stdout
-
-
 @pytest.mark.parametrize("name", ["docs/cost.md", "docs/scaling.md", "docs/operating.md", "docs/parked.md"])
 def test_every_command_of_a_page_succeeds(name, tutorial, typed, parked):
     """Words in capitals stand for what was parked; everything else is typed as it stands."""

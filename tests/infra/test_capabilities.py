@@ -7,12 +7,15 @@ from itertools import chain, combinations
 import pytest
 
 from shared.topology import topology
+from tests.own_returns import add_returns
 from tools.local.infra.capabilities import chosen, document
 from tools.local.infra.checks import entities, roles
 from tools.local.infra.project import Project
 from tools.local.paths import ROOT
 
 OWN = "deployed_of_test:CAPABILITY"
+#: The one of docs/processes.md.
+RETURNS = "own.returns:RETURNS"
 #: With a topic and filters of its own, so that a parent that is found by its place is a wrong one.
 CODE = """
 from types import MappingProxyType
@@ -38,6 +41,7 @@ CAPABILITY = Capability(
 """
 WORDS = ("registration", "console", OWN)
 LINES = [*chain.from_iterable(combinations(WORDS, number) for number in range(len(WORDS) + 1)), (OWN, "registration")]
+LINES += [(RETURNS,), ("registration", RETURNS), (RETURNS, "registration"), (RETURNS, OWN)]
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +54,10 @@ def project(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(root)
         shutil.copytree(ROOT / "own", root / "own")
-        (root / "own" / "infra" / "capabilities.json").write_text(json.dumps({OWN: document(OWN)}))
+        add_returns(root / "own", patch)
+        (root / "own" / "infra" / "capabilities.json").write_text(
+            json.dumps({OWN: document(OWN), RETURNS: document(RETURNS)})
+        )
         yield Project(root=root)
 
 

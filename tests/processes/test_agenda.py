@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shared.azure import tally_requests
-from shared.processes import Alias, Note, TimeoutRow
+from shared.processes import SHARDS, Agenda, Alias, Note, TimeoutRow
 from shared.processes.agenda import notes_of, shard_of_home
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -123,3 +123,15 @@ def test_the_shard_of_a_home_is_that_of_its_number(fields, shard):
 def test_homes_without_a_number_are_spread():
     """By their names."""
     assert {shard_of_home(f"seats-{n}", {}) for n in range(50)} == {0, 1, 2, 3}
+
+
+def test_an_agenda_of_one_shard_has_the_rows_of_all(table):
+    """One request finds them, and they are removed by the shard that their writer gave them, or by the one read."""
+    agenda = Agenda(table, shards=1)
+    written = agenda.write([timeout(f"return-{shard}", shard=shard) for shard in range(SHARDS)])
+    assert [row.shard for row in written] == [0, 1, 2, 3]
+    due = agenda.read_due(0, NOON)
+    assert [row.home for row in due.timeouts] == [row.home for row in written]
+    agenda.remove(written[:2])
+    agenda.remove(due.timeouts[2:])
+    assert keys(agenda.read_due(0, NOON)) == []

@@ -1,28 +1,39 @@
 """The process manager of docs/processes.md, as it stands there, on the real runtime and agenda."""
 
 from datetime import timedelta
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
-from shared.azure import Pushback
+from shared.azure import Destination, Pushback
 from shared.processes import BusPublisher, Case, Follower, Incoming, Outgoing, ReplyClass, Runtime
 from tests.eventsourcing.memory_homes import MemoryHomes
+from tests.own_returns import add_returns
 from tests.processes.world import Bus, HandClock
-from tests.repo.test_commands import BLOCK
-from tools.local.paths import ROOT
 
 MOST_LINES = 60
 
 
 @pytest.fixture
-def page():
-    """The names that the document's block defines."""
-    text = (ROOT / "docs" / "processes.md").read_text()
-    source = next(found[4] for found in BLOCK.finditer(text) if found[2] == "python")
-    assert len([line for line in source.splitlines() if line.strip()]) <= MOST_LINES
-    names = {"__name__": "parcels"}
-    exec(compile(source, "docs/processes.md", "exec", dont_inherit=True), names)
-    return names
+def page(tmp_path, monkeypatch):
+    """The module of the page's process."""
+    add_returns(tmp_path / "own", monkeypatch)
+    module = import_module("own.returns.process")
+    assert len([line for line in Path(module.__file__).read_text().splitlines() if line.strip()]) <= MOST_LINES
+    return module
+
+
+class Routes:
+    """The entities that the process sends to."""
+
+    def topic_of(self, _home):
+        """Return the topic of events."""
+        return Destination("topic", "returns-events"), ""
+
+    def queue_of(self, _command):
+        """Return the queue of commands."""
+        return Destination("bus", "returns-commands")
 
 
 class Office:
@@ -37,10 +48,10 @@ class Office:
 
     def restart(self):
         """Begin a new process, which remembers nothing."""
-        outgoing = Outgoing(BusPublisher(self.bus, Pushback(self.clock)), self.page["Routes"]())
+        outgoing = Outgoing(BusPublisher(self.bus, Pushback(self.clock)), Routes())
         self.runtime = Runtime(
-            self.page["Parcels"](),
-            "parcel",
+            self.page.Returns(),
+            "return",
             self.homes,
             self.agenda,
             outgoing,
@@ -53,9 +64,9 @@ class Office:
         )
 
     def give(self, kind, generation=0):
-        """Give the parcel a message, and return what became of it."""
-        message = Incoming(kind=kind, body={}, at=self.clock.now(), generation=generation)
-        handled = self.runtime.handle([Case(home="parcel-1", message=message, fields={"number": 1}, number=1)])
+        """Give the return a message, and return what became of it."""
+        message = Incoming(kind=kind, body={"return": "return-1"}, at=self.clock.now(), generation=generation)
+        handled = self.runtime.handle([Case(home="return-1", message=message, fields={"number": 1}, number=1)])
         handled.check()
         return handled.outcomes[0]
 
@@ -100,4 +111,4 @@ def test_it_gives_up_after_the_last_one(page, agenda):
     office.give("send")
     for _ in range(2):
         office.tick(hours=1, seconds=1)
-    assert office.homes.load("parcel-1").events[-1].kind == "given_up"
+    assert office.homes.load("return-1").events[-1].kind == "given_up"

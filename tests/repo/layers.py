@@ -38,7 +38,7 @@ ORDER = (
     ("operating", "promises"),
     ("settings",),
     ("own",),
-    ("app",),
+    ("app", "process_parts"),
 )
 UNITS = [unit for layer in ORDER for unit in layer]
 

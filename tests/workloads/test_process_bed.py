@@ -1,28 +1,22 @@
 """The bed for a process under trial: the page's own test is held by it, and it shows what a stack would show late."""
 
-import sys
 from dataclasses import replace
 from datetime import timedelta
-from types import ModuleType
+from importlib import import_module
 
 import pytest
 
 from sluice.processes import Event, ProcessDecision, Timeout
 from sluice.testing import ProcessBed
-from tests.repo.test_commands import BLOCK
-from tools.local.paths import ROOT
+from tests.own_returns import add_returns
 
 
 @pytest.fixture
-def page(monkeypatch):
-    """The module `parcels` of the page, and the names of its test."""
-    text = (ROOT / "docs" / "processes.md").read_text()
-    process, test, *_ = [found[4] for found in BLOCK.finditer(text) if found[2] == "python"]
-    parcels, names = ModuleType("parcels"), {}
-    monkeypatch.setitem(sys.modules, "parcels", parcels)
-    exec(compile(process, "parcels.py", "exec", dont_inherit=True), parcels.__dict__)
-    exec(compile(test, "test_parcels.py", "exec", dont_inherit=True), names)
-    return parcels, names["test_a_late_answer_changes_nothing"]
+def page(tmp_path, monkeypatch):
+    """The process of the page, and its test."""
+    add_returns(tmp_path / "own", monkeypatch)
+    test = import_module("own.returns.test_returns").test_a_late_answer_changes_nothing
+    return import_module("own.returns.process"), test
 
 
 def test_the_test_of_the_page_passes(page):
@@ -32,23 +26,23 @@ def test_the_test_of_the_page_passes(page):
 
 def test_the_test_of_the_page_finds_a_process_that_heeds_late_answers(page, monkeypatch):
     """It fails for a process that goes by no generation."""
-    parcels, test = page
-    hear = parcels.Parcels.hear
-    monkeypatch.setattr(parcels.Parcels, "hear", lambda self, state, _, now: hear(self, state, state.generation, now))
+    process, test = page
+    hear = process.Returns.hear
+    monkeypatch.setattr(process.Returns, "hear", lambda self, state, _, now: hear(self, state, state.generation, now))
     with pytest.raises(AssertionError):
         test()
 
 
 def test_the_test_of_the_page_finds_a_process_that_asks_twice_for_one_timeout(page, monkeypatch):
     """It fails, because each timeout comes twice."""
-    parcels, test = page
-    decide = parcels.Parcels.decide
+    process, test = page
+    decide = process.Returns.decide
 
     def heedless(self, state, message, now):
         """Ask the next carrier at each timeout, also at one that came before."""
         return self.ask(state, now) if message.kind == "late" else decide(self, state, message, now)
 
-    monkeypatch.setattr(parcels.Parcels, "decide", heedless)
+    monkeypatch.setattr(process.Returns, "decide", heedless)
     with pytest.raises(AssertionError):
         test()
 

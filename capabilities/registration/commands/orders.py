@@ -15,13 +15,11 @@ from capabilities.registration.flows import RegistrationStores
 from capabilities.registration.http import describe_order
 from capabilities.registration.order import OrderPhase, OrderState, order_home
 from capabilities.registration.views import ORDER_MODEL, state_of
-from shared.app import Stores
 from shared.processes import STUCK_AFTER, TimeoutRow
 from shared.settings import Settings
-from tools.cli.capabilities import chosen
-from tools.cli.options import PROBLEM_FOUND, JsonOption, SettingsOption, connected
+from tools.cli import opening
+from tools.cli.options import PROBLEM_FOUND, JsonOption, SettingsOption
 from tools.cli.screen import Screen, clean
-from tools.cli.settings_file import load_connected
 
 orders = typer.Typer(help="Orders for the seats of conferences.", no_args_is_help=True)
 processes = typer.Typer(help="What orders wait for, and why they are where they are.", no_args_is_help=True)
@@ -130,10 +128,8 @@ def show_seats(
 @contextmanager
 def opened(settings: Path | None) -> Iterator[tuple[RegistrationStores, Settings, RegistrationChoice]]:
     """Yield the stores of an installation with registration, its settings, and the choice of registration."""
-    parsed = Settings.parse(load_connected(settings))
-    choice = chosen(parsed.capabilities, "registration").choice
-    with connected(settings) as connections:
-        yield RegistrationStores(Stores(connections)), parsed, choice
+    with opening.opened("registration", settings) as found:
+        yield RegistrationStores(found.stores), found.settings, found.choice
 
 
 def _views(stores: RegistrationStores) -> Iterator[OrderState]:
