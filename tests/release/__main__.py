@@ -77,9 +77,13 @@ def make(version, apart):
     placed[WHEELS / wheel.name] = wheel.read_bytes()
     if f"tests/versions/{DRIVER}" in files:
         placed[WHEELS / wheel.with_suffix(f".{DRIVER}").name] = files[f"tests/versions/{DRIVER}"]
-    placed[ROOT / MANIFEST] = manifest_text(version, files).encode()
+    formers = [*WHEELS.glob("*.whl"), *WHEELS.glob(f"*.{DRIVER}")]
+    # Of the tree as it will be committed.
+    left = {name: content for name, content in files.items() if ROOT / name not in formers}
+    committed = left | {file.relative_to(ROOT).as_posix(): content for file, content in placed.items()}
+    placed[ROOT / MANIFEST] = manifest_text(version, committed).encode()
     # The last release's alone are kept. The manifest is the last write: without it there is no release.
-    for former in (*WHEELS.glob("*.whl"), *WHEELS.glob(f"*.{DRIVER}")):
+    for former in formers:
         former.unlink()
     shutil.rmtree(frozen, ignore_errors=True)
     for file, content in placed.items():

@@ -90,6 +90,9 @@ def test_a_release_is_frozen_and_committed(scratch):
     again = release(scratch)
     assert "files are not committed" in again.stderr
     commit(scratch)
+    # The release before is named by it no more.
+    named = json.loads((scratch / MANIFEST).read_text())
+    assert {name for one in ("files", "tests") for name in named[one]} <= set(git(scratch, "ls-files").splitlines())
     again = release(scratch)
     assert f"{NEXT} is the last release and shared.__version__ is {NEXT}: raise it" in again.stderr
     assert again.returncode == 1
