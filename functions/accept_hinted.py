@@ -16,8 +16,9 @@ def blueprint(app: App) -> func.Blueprint:
         queue_name="hints",
         data_type=func.DataType.BINARY,  # so that the host does not parse a body by a publisher
     )
-    def accept_hinted(hint: func.ServiceBusMessage) -> None:  # noqa: ARG001 - the host binds it by this name
+    def accept_hinted(hint: func.ServiceBusMessage) -> None:
+        deliveries = hint.delivery_count or 1
         with discreet():
-            app.accept_hinted()
+            app.accept_hinted(deliveries)
 
     return functions

@@ -22,6 +22,6 @@ def blueprint(app: App) -> func.Blueprint:
     def drain_work(signal: func.ServiceBusMessage) -> None:
         # Not `async`: it waits for tasks of its own threads.
         with discreet():
-            app.drain(signal.get_body())
+            app.drain(signal.get_body(), signal.delivery_count or 1)
 
     return functions

@@ -43,7 +43,6 @@ State = TypeVar("State")
 ReadMessage: TypeAlias = Callable[[bytes, datetime], tuple[str, Incoming]]
 #: An agenda that is read in one request of a tick.
 _SHARDS: Final = 1
-_MINUTE: Final = timedelta(minutes=1)
 _DUPLICATES: Final = timedelta(minutes=10)
 #: By so much the timeouts of a process may be late.
 _LATENESS: Final = timedelta(minutes=1)
@@ -56,10 +55,8 @@ def process_entities(name: str, subscriptions: Sequence[str] = ()) -> tuple[Enti
     if not (NAME.fullmatch(name) and name.isalnum() and name[0].isalpha() and len(name) <= 40):
         raise ValueError(f"the process is called {name!r}; use up to 40 of a-z and 0-9, a letter first")
     dead = f"{name}-dead"
-    rules = DeliveryRules(lock=_MINUTE, max_delivery_count=_MANY, forward_dead_letters=dead)
-    hints = DeliveryRules(
-        lock=_MINUTE, max_delivery_count=10, time_to_live=timedelta(hours=1), forward_dead_letters=dead
-    )
+    rules = DeliveryRules(max_delivery_count=_MANY, forward_dead_letters=dead)
+    hints = DeliveryRules(max_delivery_count=_MANY, time_to_live=timedelta(hours=1), forward_dead_letters=dead)
     return (
         Entities(
             name,
@@ -69,7 +66,7 @@ def process_entities(name: str, subscriptions: Sequence[str] = ()) -> tuple[Enti
             bus=BusEntities(
                 queues=(
                     # First: Service Bus refuses to forward to a queue that is not there.
-                    BusQueue(dead, DeliveryRules(lock=_MINUTE, max_delivery_count=_MANY)),
+                    BusQueue(dead, DeliveryRules(max_delivery_count=_MANY)),
                     BusQueue(f"{name}-timeouts", hints, duplicate_window=_DUPLICATES),
                     # No duplicate detection: a replay must pass, and a generation tells what came before.
                     BusQueue(f"{name}-answers", rules),

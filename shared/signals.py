@@ -6,7 +6,7 @@ Each may be lost. That costs latency, not work: the next poll or the tick finds 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from threading import Thread
 from typing import Any, Final, Protocol
 
@@ -15,14 +15,13 @@ from shared.clock import Closing
 from shared.errors import SignalNotSentError
 from shared.messages import PERMIT, Permit, encode_permit
 from shared.telemetry import describe_error, events, tell
+from shared.topology import SIGNAL_LIFE
 
 TOPIC: Final = "signals"
 _SIGNALS: Final = Destination("topic", TOPIC)
 _HINTS: Final = Destination("bus", "hints")
 #: The kind of a hint, by which subscriptions filter.
 RELEASE: Final = "release"
-#: Two intervals of the tick: by then a poll has found the flag, and the tick has sent another permit if one is needed.
-LIFETIME: Final = timedelta(minutes=2)
 #: Permits per transfer, well under the message size of the cheapest tier.
 MOST_AT_ONCE: Final = 100
 
@@ -230,10 +229,10 @@ def _message(fields: dict[str, Any], subject: str | None = None) -> BusMessage:
     said = {"kind": RELEASE, **fields}
     # Subscriptions filter by `kind`. The body is for languages that cannot read properties.
     return BusMessage(
-        body=json.dumps({"sluice": {"v": 1, **said}}).encode(), properties=said, subject=subject, life=LIFETIME
+        body=json.dumps({"sluice": {"v": 1, **said}}).encode(), properties=said, subject=subject, life=SIGNAL_LIFE
     )
 
 
 def _permit_message(permit: Permit) -> BusMessage:
     properties = {"kind": PERMIT, "slot": permit.slot}
-    return BusMessage(body=encode_permit(permit), properties=properties, subject=PERMIT, life=LIFETIME)
+    return BusMessage(body=encode_permit(permit), properties=properties, subject=PERMIT, life=SIGNAL_LIFE)

@@ -15,6 +15,13 @@ from zlib import crc32
 
 #: Service Bus allows 5 seconds to 5 minutes for a lock.
 SHORTEST_LOCK, LONGEST_LOCK = timedelta(seconds=5), timedelta(minutes=5)
+#: After this time others see the message of work whose holder died. Every lock of work lasts so long, and every message
+#: that the app receives itself is hidden for it. It is renewed at half of that, but for a batch.
+GUARD = timedelta(seconds=18)
+#: A batch is not renewed, so it begins nothing after these seconds. They and one request without an answer end below GUARD.
+BATCH_SECONDS = 7.0
+#: How long a signal and a hint live. They start long work: one that expired under it would not come again.
+SIGNAL_LIFE = timedelta(minutes=10)
 #: The suffix of a storage queue's poison queue. The Functions host fixes it.
 POISON_SUFFIX = "-poison"
 #: The container of plans and of payloads that the app framed again. No publisher has a role on it.
@@ -56,7 +63,7 @@ Filter: TypeAlias = CorrelationFilter | SqlFilter
 class DeliveryRules:
     """How a bus queue or a subscription hands messages out."""
 
-    lock: timedelta = timedelta(minutes=1)
+    lock: timedelta = GUARD
     max_delivery_count: int = 10
     sessions: bool = False
     dead_letter_expired: bool = False
@@ -149,8 +156,8 @@ def _kind(kind: str) -> CorrelationFilter:
 
 
 def _signals() -> Topic:
-    """Return the topic of signals. They are hints that live two default poll intervals. Losing one loses no work."""
-    signal = DeliveryRules(lock=timedelta(seconds=30), time_to_live=timedelta(minutes=2))
+    """Return the topic of signals. They are hints: losing one loses no work."""
+    signal = DeliveryRules(time_to_live=SIGNAL_LIFE)
     waiters = [Subscription(f"waiters-{n:02}", (_kind("release"),), signal) for n in range(WAITER_SUBSCRIPTIONS)]
     own = [Subscription(kind, (_kind(kind),), signal) for kind in ("release", "work")]
     return Topic("signals", (*own, *waiters))
@@ -158,7 +165,8 @@ def _signals() -> Topic:
 
 def _job_events() -> Topic:
     """Return the topic of events. It is their own, because stored events must not take the space of the signals."""
-    kept = DeliveryRules(time_to_live=timedelta(days=14))
+    # Outsiders receive it: its lock is theirs, and not that of the app's work.
+    kept = DeliveryRules(lock=timedelta(minutes=1), time_to_live=timedelta(days=14))
     # An event is sent at least once. Within the window, duplicate detection makes it arrive once.
     return Topic(
         "job-events", (Subscription("completed", (_kind("completed"),), kept),), duplicate_window=timedelta(minutes=10)
@@ -241,9 +249,8 @@ def _base(work_queues: int) -> Entities:
         bus=BusEntities(
             # An outage of storage must not dead-letter healthy results: settling backs off by itself.
             queues=(
-                BusQueue("results", DeliveryRules(lock=timedelta(minutes=5), max_delivery_count=1000), megabytes=5120),
-                # By the end of a minute a poll has found the same, and a hint is of no use.
-                BusQueue(HINTS, DeliveryRules(lock=timedelta(minutes=1), time_to_live=timedelta(minutes=1))),
+                BusQueue("results", DeliveryRules(max_delivery_count=2000), megabytes=5120),
+                BusQueue(HINTS, DeliveryRules(time_to_live=SIGNAL_LIFE)),
             ),
             topics=(_signals(), _job_events()),
         ),

@@ -47,7 +47,6 @@ AGENDA_SHARDS: Final = 4
 SEAT_LANES: Final = 4
 #: An outage must not make dead letters of healthy messages: what fails by itself is parked by the code that handles it.
 _MANY: Final = 1000
-_MINUTE: Final = timedelta(minutes=1)
 _DUPLICATES: Final = timedelta(minutes=10)
 
 
@@ -83,7 +82,7 @@ def registration(seat_lanes: int = SEAT_LANES) -> Entities:
         bus=BusEntities(
             queues=(
                 # First: Service Bus refuses to forward to a queue that is not there.
-                BusQueue(DEAD, DeliveryRules(lock=_MINUTE, max_delivery_count=_MANY)),
+                BusQueue(DEAD, DeliveryRules(max_delivery_count=_MANY)),
                 BusQueue(STARTS, _forwarding()),
                 BusQueue(TIMEOUTS, _hints(), duplicate_window=_DUPLICATES),
                 # No duplicate detection here and below: a replay must pass. A message is known by its id and content, a
@@ -108,25 +107,22 @@ def registration(seat_lanes: int = SEAT_LANES) -> Entities:
 
 
 def _forwarding() -> DeliveryRules:
-    return DeliveryRules(lock=_MINUTE, max_delivery_count=_MANY, forward_dead_letters=DEAD)
+    return DeliveryRules(max_delivery_count=_MANY, forward_dead_letters=DEAD)
 
 
 def _of_a_lane() -> DeliveryRules:
-    # Short: a batch of a session is not renewed, and another instance waits for the lock of one that died.
-    lock = timedelta(seconds=30)
-    return DeliveryRules(lock=lock, max_delivery_count=_MANY, sessions=True, forward_dead_letters=DEAD)
+    return DeliveryRules(max_delivery_count=_MANY, sessions=True, forward_dead_letters=DEAD)
 
 
 def _hints() -> DeliveryRules:
     # The agenda is the truth. By the end of an hour the tick has read it many times.
     life = timedelta(hours=1)
-    return DeliveryRules(lock=_MINUTE, max_delivery_count=10, time_to_live=life, forward_dead_letters=DEAD)
+    return DeliveryRules(max_delivery_count=_MANY, time_to_live=life, forward_dead_letters=DEAD)
 
 
 def _events() -> DeliveryRules:
     # An event that no consumer took for two weeks is parked and not lost: views and processes may still need it.
     return DeliveryRules(
-        lock=_MINUTE,
         max_delivery_count=_MANY,
         time_to_live=timedelta(days=14),
         dead_letter_expired=True,

@@ -43,11 +43,13 @@ from shared.processes import (
     TableHomes,
     TimeoutRow,
     Writer,
+    begin_in_time,
     decode_events,
     read_known,
     restore_process,
 )
 from shared.readmodels import KeptAnswers, Projector, ViewStores
+from shared.topology import GUARD
 
 
 class OrderSources(NamedTuple):
@@ -117,6 +119,7 @@ def build_verbs(stores: Stores, choice: RegistrationChoice, sources: OrderSource
         parked=parked,
         check=SeatCheck(homes, mementos, clock),
         telemetry=telemetry,
+        clock=clock,
         parts=(notes, core),
     )
 
@@ -125,8 +128,10 @@ def build_verbs(stores: Stores, choice: RegistrationChoice, sources: OrderSource
 ORDER_NUMBERS: Final = "orders"
 #: Every timeout is due before this.
 NEVER: Final = datetime(9000, 1, 1, tzinfo=UTC)
-#: Seconds of the locks of the topology: a rest takes a part of them at most.
-_LOCK_OF_LANE, _LOCK = 30.0, 60.0
+#: Seconds of the lock of a batch, and those that a message alone may rest: the host renews its lock. A rest takes a part.
+_LOCK, _RENEWED = GUARD.total_seconds(), 60.0
+#: Ranges of events between two checks of the clock.
+_AT_ONCE: Final = 256
 
 
 class RegistrationStores:
@@ -211,6 +216,7 @@ class RegistrationPart(Closing):
             clock=own.clock,
             note_wrong=wrong.note,
         )
+        self._clock = own.clock
         self._pace = Pace(stores.connections.pushback, own.clock, time.sleep)
         self._orders, self._conferences = own.views.projector(ORDER_MODEL), own.views.projector(CONFERENCE_MODEL)
 
@@ -242,7 +248,7 @@ class RegistrationPart(Closing):
 
     def take_from_bus(self, delivery: Delivery) -> None:
         """Act on a message of a shop or a bank, from their queues of the bus."""
-        with self._pace(PaceLane.PROCESSES, _LOCK):
+        with self._pace(PaceLane.PROCESSES, _RENEWED):
             self.verbs.take(delivery)
 
     def start(self, bodies: Sequence[bytes]) -> None:
@@ -252,7 +258,7 @@ class RegistrationPart(Closing):
 
     def sell(self, bodies: Sequence[bytes]) -> None:
         """Obey the commands to the seats of one conference."""
-        with self._pace(PaceLane.FIRST, _LOCK_OF_LANE):
+        with self._pace(PaceLane.FIRST, _LOCK):
             self.verbs.seats.sell(bodies)
 
     def hear(self, bodies: Sequence[bytes]) -> None:
@@ -287,7 +293,8 @@ class RegistrationPart(Closing):
     def _project(self, projector: Projector, bodies: Sequence[bytes]) -> None:
         with self._pace(PaceLane.READ_MODELS, _LOCK):
             known, newer = read_known(decode_events, bodies)
-            projector.project(one for ranges in known for one in ranges)
+            for some in begin_in_time([one for ranges in known for one in ranges], _AT_ONCE, self._clock):
+                projector.project(some)
             if newer is not None:
                 raise newer
 

@@ -56,6 +56,7 @@ from shared.processes import (
     Removals,
     ReplyClass,
     Runtime,
+    begin_in_time,
     bundle_parcel,
     decode_commands,
     decode_events,
@@ -223,21 +224,32 @@ def _version_of(outcome: CaseOutcome[OrderProcessState], id_: str) -> int:
     return 1 + max(event.version for event in outcome.home.events if event.command == id_ and event.kind != TOTALS)
 
 
+#: Answers, or starts, between two checks of the clock.
+_AT_ONCE: Final = 256
+
+
 def hear(
-    runtime: Runtime[OrderProcessState], parked: ParkedOrders, telemetry: Telemetry, bodies: Sequence[bytes]
+    runtime: Runtime[OrderProcessState],
+    parked: ParkedOrders,
+    telemetry: Telemetry,
+    bodies: Sequence[bytes],
+    clock: Clock,
 ) -> None:
     """Give the answers in these messages to their processes. Raises the first error that another try may end."""
     answers, newer = _answers(bodies)
-    handled = runtime.handle([case for _, case in answers])
-    for (alone, _), outcome in zip(answers, handled.outcomes, strict=True):
-        if (error := _why_parked(outcome)) is not None:
-            parked.park_event(alone, error)
-        elif outcome.error is not None:
-            raise outcome.error
-        if outcome.reply is not None:
-            telemetry.add(order_events.ORDER_ANSWERS, outcome=_name(outcome.state, outcome.reply))
-    if (error := handled.not_sent or newer) is not None:
-        raise error
+    for some in begin_in_time(answers, _AT_ONCE, clock):
+        handled = runtime.handle([case for _, case in some])
+        for (alone, _), outcome in zip(some, handled.outcomes, strict=True):
+            if (error := _why_parked(outcome)) is not None:
+                parked.park_event(alone, error)
+            elif outcome.error is not None:
+                raise outcome.error
+            if outcome.reply is not None:
+                telemetry.add(order_events.ORDER_ANSWERS, outcome=_name(outcome.state, outcome.reply))
+        if handled.not_sent is not None:
+            raise handled.not_sent
+    if newer is not None:
+        raise newer
 
 
 def _answers(bodies: Sequence[bytes]) -> tuple[list[tuple[EventRange, Case]], NewerVersionError | None]:
@@ -308,8 +320,8 @@ class Starts:
     def take(self, bodies: Sequence[bytes]) -> None:
         """Start the orders of these messages. Raises the first error: then the messages come again."""
         bundles, newer = read_known(decode_commands, bodies)
-        handled = self._runtime.handle([self._case(command) for bundle in bundles for command in bundle])
-        handled.check()
+        for some in begin_in_time([one for bundle in bundles for one in bundle], _AT_ONCE, self._clock):
+            self._runtime.handle([self._case(command) for command in some]).check()
         self._removals([_note_of(command) for bundle in bundles for command in bundle[:1]])
         if newer is not None:
             raise newer

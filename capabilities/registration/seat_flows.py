@@ -46,6 +46,7 @@ from shared.processes import (
 )
 from shared.refusals import refuse
 from shared.telemetry import Telemetry, describe_error, tell
+from shared.topology import BATCH_SECONDS
 
 
 class SkippedCommands:
@@ -71,8 +72,6 @@ class SkippedCommands:
             tell(order_events.SEATS_LATE, late=counts[Skip.LATE], forgotten=counts[Skip.FORGOTTEN])
 
 
-#: The host tells no process when the lock of a session ends. What is not begun by then comes again.
-BUDGET: Final = timedelta(seconds=10)
 #: Commands that are saved between two reads of the clock: some transactions.
 _AT_ONCE: Final = 4 * MOST_COMMANDS
 #: A command that fails is sent again so often, each time later, and then parked.
@@ -101,11 +100,11 @@ class SeatFlows:
         """Obey the commands of one session, in their order. Raises an error if they must come again."""
         bundles, newer = read_known(decode_commands, bodies)
         commands = [command for bundle in bundles for command in bundle]
-        until = self._clock.monotonic() + BUDGET.total_seconds()
+        until = self._clock.monotonic() + BATCH_SECONDS
         for home, some in _by_receiver(commands):
             if self._clock.monotonic() >= until:
                 raise BudgetSpentError(
-                    f"could not begin {len(some)} commands to home {home!r} within {BUDGET.total_seconds():.0f} s of "
+                    f"could not begin {len(some)} commands to home {home!r} within {BATCH_SECONDS:.0f} s of "
                     f"{len(commands)}: they come again, and what was done changes nothing"
                 )
             saved = self._receiver.receive(home, some)

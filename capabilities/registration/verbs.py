@@ -9,7 +9,7 @@ from capabilities.registration.parked_orders import ParkedOrders, homes_in
 from capabilities.registration.public_messages import Payment, PlaceOrder, UpdateOrder, read_from
 from capabilities.registration.seat_flows import SeatCheck, SeatFlows
 from shared.capability import DeadLetter
-from shared.clock import Closing
+from shared.clock import Clock, Closing
 from shared.errors import RefusedError
 from shared.messages import Delivery
 from shared.payload import wait_for_newer
@@ -30,11 +30,12 @@ class Registration(Closing):
         parked: ParkedOrders,
         check: SeatCheck,
         telemetry: Telemetry,
+        clock: Clock,
         parts: Sequence[Closing],
     ) -> None:
         """Take the flows, and what is closed with them, in this order."""
         self.orders, self.seats, self.starts, self.parked, self.check = orders, seats, starts, parked, check
-        self._core, self._telemetry, self._parts = core, telemetry, parts
+        self._core, self._telemetry, self._clock, self._parts = core, telemetry, clock, parts
 
     def take(self, delivery: Delivery) -> None:
         """Act on a message of a customer, a shop or a bank, by the queue it came by. One that is refused is parked."""
@@ -54,7 +55,7 @@ class Registration(Closing):
 
     def hear(self, bodies: Sequence[bytes]) -> None:
         """Give the answers of seats to the processes of their orders, from messages of `seats-events`."""
-        hear(self._core.runtime, self.parked, self._telemetry, bodies)
+        hear(self._core.runtime, self.parked, self._telemetry, bodies, self._clock)
 
     def expire(self, bodies: Sequence[bytes]) -> None:
         """Act on the timeouts that are due in the shards of these hints, from messages of the queue `timeouts`."""

@@ -207,9 +207,9 @@ class App(Closing):
         """Accept a submission and dispatch its chunks."""
         self._acceptance.handle(delivery)
 
-    def accept_hinted(self) -> None:
+    def accept_hinted(self, deliveries: int = 1) -> None:
         """Accept all that waits on the queues of submissions, because a hint came."""
-        self._hint_follower.on_hint()
+        self._hint_follower.on_hint(deliveries)
 
     def process(self, delivery: Delivery) -> None:
         """Process a chunk or finish a job that a trigger delivered, once it is this message's turn."""
@@ -222,10 +222,10 @@ class App(Closing):
         with self.following.gauge.working():
             self._processor.handle(delivery)
 
-    def drain(self, signal: bytes) -> None:
+    def drain(self, signal: bytes, deliveries: int = 1) -> None:
         """Follow the permit in a signal: run tasks until the work queues are empty. Push mode only."""
         if self._drain is not None:
-            self._drain.on_signal(signal)
+            self._drain.on_signal(signal, deliveries)
 
     def work(self, stop: Event, lanes: int) -> None:
         """Follow permits from the bus, so many at a time, until `stop` is set. Return when every task has ended."""

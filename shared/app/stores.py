@@ -46,11 +46,11 @@ from shared.pipeline import (
 )
 from shared.scaling import WARM_RECORD, WarmRecords, WarmSources
 from shared.signals import BusHints, BusPermits, BusSignals, NoSignals, Signals
-from shared.topology import POISON_SUFFIX, URGENT, submission_queue, work_queue_names
+from shared.topology import GUARD, POISON_SUFFIX, URGENT, submission_queue, work_queue_names
 from shared.usage import DayBudget, Diary, load, read_day
 
-#: Seconds for which a received message is hidden, and after which a failed one is redelivered: as in host.json.
-VISIBILITY: Final = 30
+#: Seconds for which a received message is hidden.
+VISIBILITY: Final = int(GUARD.total_seconds())
 #: The sequence that numbers the transactions of all jobs.
 TRANSACTION_IDS: Final = "transactions"
 

@@ -53,6 +53,7 @@ from shared.azure.pushback import (
     Governor as Governor,
     Pushback as Pushback,
     governors_of_work as governors_of_work,
+    trying_once as trying_once,
 )
 from shared.azure.row_groups import (
     LOST_RACE as LOST_RACE,

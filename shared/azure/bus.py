@@ -90,6 +90,8 @@ class BusMessage:
     #: How long the bus keeps it. None: as long as its entity says.
     life: timedelta | None = None
     content_type: str | None = "application/json"
+    #: Of one that was received: the number of this delivery.
+    deliveries: int = 1
 
     def prepare(self, at: datetime | None) -> ServiceBusMessage:
         """Return it as the library sends it."""
@@ -329,7 +331,11 @@ class BusReceiver(Closing):
             self._locked = found
             for message in found:
                 self._renewer.register(self._receiver, message)
-        return [BusMessage(body=_body_of(message), subject=message.subject) for message in found]
+        # The library counts those before.
+        return [
+            BusMessage(body=_body_of(one), subject=one.subject, deliveries=(one.delivery_count or 0) + 1)
+            for one in found
+        ]
 
     def complete(self) -> None:
         """Have the bus forget the messages of the last receive."""

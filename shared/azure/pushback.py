@@ -11,7 +11,9 @@ Sends for callers that a failing bus must not hold up: a transfer in a thread of
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from random import SystemRandom
@@ -41,6 +43,19 @@ LONGEST_WAIT: Final = 5.0
 _Policy = TypeVar("_Policy")
 
 
+_TRIES_ONCE: ContextVar[bool] = ContextVar("tries_once", default=False)
+
+
+@contextmanager
+def trying_once() -> Iterator[None]:
+    """Try each storage request once while inside: a batch comes again, and its lock ends before further tries would."""
+    token = _TRIES_ONCE.set(True)
+    try:
+        yield
+    finally:
+        _TRIES_ONCE.reset(token)
+
+
 @dataclass(frozen=True, slots=True)
 class RetryWaits:
     """The waits between the tries of one request: each up to twice the one before, by chance, never below Retry-After.
@@ -64,7 +79,8 @@ class RetryWaits:
         increment = own.increment
 
         def increment_or_end(settings: dict[str, Any], *given: Any, **named: Any) -> bool:
-            return increment(settings, *given, **named) and _read_retry_after(settings) <= LONGEST_WAIT
+            is_left = increment(settings, *given, **named) and not _TRIES_ONCE.get()
+            return is_left and _read_retry_after(settings) <= LONGEST_WAIT
 
         def sleep(settings: dict[str, Any], *_given: Any, **_named: Any) -> None:
             self.sleep(self.wait(len(settings["history"]), _read_retry_after(settings)))

@@ -186,11 +186,11 @@ class BlobLease:
             return
 
 
-def try_lease(container: ContainerClient, name: str) -> BlobLease | None:
+def try_lease(container: ContainerClient, name: str, seconds: int = LEASE_SECONDS) -> BlobLease | None:
     """Lease the blob, which its first use creates, or return None while another process holds it."""
     blob = container.get_blob_client(name)
     try:
-        return _acquire(blob)
+        return _acquire(blob, seconds)
     except ResourceNotFoundError:
         try:
             blob.upload_blob(b"", overwrite=False)
@@ -198,11 +198,11 @@ def try_lease(container: ContainerClient, name: str) -> BlobLease | None:
             # Another process created it, and may have leased it already.
             if refusal.status_code not in {409, 412}:
                 raise
-        return _acquire(blob)
+        return _acquire(blob, seconds)
 
 
-def _acquire(blob: BlobClient) -> BlobLease | None:
+def _acquire(blob: BlobClient, seconds: int) -> BlobLease | None:
     try:
-        return BlobLease(blob, blob.acquire_lease(LEASE_SECONDS))
+        return BlobLease(blob, blob.acquire_lease(seconds))
     except ResourceExistsError:
         return None

@@ -14,6 +14,7 @@ bus does not answer, one lane at a time checks the queues and gives this process
 The rests between two checks grow while the queues are empty, up to a second.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -35,6 +36,7 @@ from shared.errors import StorageUnavailableError
 from shared.messages import PERMIT, Delivery, Permit, decode_permit
 from shared.signals import TOPIC, SendPermits
 from shared.telemetry import describe_error, events, tell
+from shared.topology import GUARD
 
 #: Seconds after which a drain receives no more. So it hands over within four minutes of its start. The bus keeps the
 #: lock of its permit for five minutes, and the host lets it run for ten.
@@ -60,6 +62,15 @@ class Drained(StrEnum):
     UNANSWERED = "unanswered"
 
 
+#: Seconds between two checks by a drain that stays.
+LOOKS_EVERY: Final = 1.0
+
+
+def goes_on(drained: Drained, since: float, stays_for: float) -> bool:
+    """Check whether a drain looks again: what a dead process had comes free by the end of the time that it stays."""
+    return since < stays_for and drained in {Drained.GAVE_UP, Drained.TAKEN}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
     """Runs drains. There is one per process."""
@@ -75,36 +86,45 @@ class Drain:
     #: Called when a task has found work, before it begins: the decision behind the cap may be old.
     look: Callable[[], object] = lambda: None
     patience: float = PATIENCE
-    visibility: int = 30
+    visibility: int = int(GUARD.total_seconds())
+    pause: Callable[[float], object] = time.sleep
     #: Lasts from permit to permit. A new process takes one message per task first. All tasks of a fleet begin together:
     #: by their shares they would take all that there is, before a process knows how long a message takes.
     pace: HandlingTime = field(default_factory=lambda: HandlingTime(assumed=AHEAD))
     #: Once it is set, each task ends after its message, and the slot is handed over.
     stop: Event = field(default_factory=Event)
 
-    def on_signal(self, body: bytes) -> Drained:
-        """Follow one permit. Never raises: the bus would redeliver a failed permit at once, ten times."""
+    def on_signal(self, body: bytes, deliveries: int = 1) -> Drained:
+        """Follow one permit. Never raises: the bus would redeliver a failed permit at once, ten times.
+
+        One that was delivered before had a holder that died. Its slot is still leased, and its messages are still hidden.
+        So its drain stays for the time of GUARD, by the end of which both are free.
+        """
         permit = decode_permit(body)
         if permit is None:
             tell(events.PERMIT_REFUSED, bytes=len(body))
             return Drained.REFUSED
-        return self.follow(permit)
+        return self.follow(permit, stays_for=GUARD.total_seconds() if deliveries > 1 else 0.0)
 
-    def follow(self, permit: Permit) -> Drained:
+    def follow(self, permit: Permit, stays_for: float = 0.0) -> Drained:
         """Follow a permit that was read. Never raises."""
         try:
-            drained = self.run(permit)
+            drained = self.run(permit, stays_for)
         except StorageUnavailableError as error:
             tell(events.PERMIT_UNANSWERED, slot=permit.slot, error=describe_error(error))
             return Drained.UNANSWERED
         tell(events.PERMIT_FOLLOWED, slot=permit.slot, outcome=drained.value)
         return drained
 
-    def run(self, permit: Permit) -> Drained:
-        """Run the tasks of the permit's slot while there is work."""
-        until = self.clock.monotonic() + self.patience
+    def run(self, permit: Permit, stays_for: float = 0.0) -> Drained:
+        """Run the tasks of the permit's slot while there is work, and look again for so many seconds."""
+        began = self.clock.monotonic()
+        until = began + self.patience
         while True:
             drained = self._drain(permit, until)
+            if goes_on(drained, self.clock.monotonic() - began, stays_for) and not self.stop.is_set():
+                self.pause(LOOKS_EVERY)
+                continue
             if drained is not Drained.GAVE_UP or permit.slot or not (waiting := self.peek()):
                 return drained
             # The depth of the permit is that of messages which are done. By it, one task would take all that came since.
@@ -210,7 +230,7 @@ class PermitWorker:
                 messages = receiver.receive(1, RECEIVE_SECONDS)
                 self._note_bus("")
                 for message in messages:
-                    self._drain.on_signal(message.body)
+                    self._drain.on_signal(message.body, message.deliveries)
                 receiver.complete()
 
     def _note_bus(self, problem: str) -> None:

@@ -20,9 +20,12 @@ from typing import Final
 from shared.gate import TAKES_FOR
 from shared.messages import Delivery
 from shared.telemetry import describe_error, events, tell
+from shared.topology import GUARD
 
 #: As `maxDequeueCount` in host.json: the delivery at which a message goes to the poison queue. The host's count too.
 MOST_DELIVERIES: Final = 100
+#: Seconds between two visits of a hint that stays.
+LOOKS_EVERY: Final = 1.0
 #: Seconds between a pass that found nothing and the next.
 REST: Final = 0.2
 
@@ -58,8 +61,18 @@ class HintFollower:
     #: No pass begins before this moment.
     _rests_until: float = field(default=-inf, init=False)
 
-    def on_hint(self) -> Followed:
-        """Take what waits, until the queues are empty or the time is up."""
+    def on_hint(self, deliveries: int = 1) -> Followed:
+        """Take what waits, until the queues are empty or the time is up.
+
+        A hint that was delivered before had a holder that died, whose messages are still hidden. So it stays for the time
+        of GUARD.
+        """
+        stays_until = self.monotonic() + (GUARD.total_seconds() if deliveries > 1 else 0.0)
+        while (followed := self._visit()) is not Followed.HANDED_OVER and self.monotonic() < stays_until:
+            self.pause(LOOKS_EVERY)
+        return followed
+
+    def _visit(self) -> Followed:
         with self._lock:
             self._is_asked = True
             if self._is_running:

@@ -24,7 +24,7 @@ from typing import Final, Protocol
 
 from azure.storage.blob import ContainerClient
 
-from shared.azure import LEASE_SECONDS, BlobLease, expecting_an_answer, try_lease
+from shared.azure import BlobLease, expecting_an_answer, try_lease
 from shared.clock import Clock
 from shared.errors import StorageUnavailableError
 from shared.messages import Permit
@@ -65,12 +65,15 @@ class SlotPlan:
 
 
 CONTAINER: Final = "permits"
+#: Seconds that a slot is leased: a killed process blocks it hardly longer than its message.
+LEASE_SECONDS: Final = 20
 #: Seconds until a lease is renewed: two renewals may fail before the lease is given up.
-RENEW_AFTER: Final = 20.0
+RENEW_AFTER: Final = 8.0
 #: Seconds between two renewals while they fail.
-RENEW_AGAIN_AFTER: Final = 5.0
-#: A holder stops this many seconds before its lease can end: by then no receive that it began is still under way.
-MARGIN: Final = 15.0
+RENEW_AGAIN_AFTER: Final = 2.0
+#: A holder stops this many seconds before its lease can end. A task looks at the lease before each message, so only a
+#: receive may be late.
+MARGIN: Final = 5.0
 
 
 class SlotLease(Protocol):
@@ -118,7 +121,7 @@ class BlobSlots:
         # Read before the request: storage counts the lease from some moment after it.
         requested_at = self._clock.monotonic()
         with expecting_an_answer(f"lease slot {slot} of the dequeue tasks"):
-            lease = try_lease(self._container, _name(slot))
+            lease = try_lease(self._container, _name(slot), LEASE_SECONDS)
         return None if lease is None else _Lease(lease, self._clock.monotonic, requested_at)
 
     def list_held(self) -> frozenset[int]:

@@ -27,6 +27,7 @@ from shared.dequeue.work_queue import DepthSample, Partitions, ReceivedMessage, 
 from shared.errors import StorageUnavailableError
 from shared.messages import Delivery
 from shared.telemetry import describe_error, events, place, tell
+from shared.topology import GUARD
 
 #: More doublings pass any interval. The bound only keeps the power finite.
 _MOST_DOUBLINGS: Final = 40
@@ -165,6 +166,10 @@ def push(_empties: int) -> Rest:
     return Rest(0.0, stop=True)
 
 
+#: Seconds after which a failed message is redelivered, as by `visibilityTimeout` in host.json.
+AGAIN_AFTER: Final = 30
+
+
 def _nothing() -> None:
     """Do nothing when work is detected."""
 
@@ -197,8 +202,10 @@ class Listening:
     fleet: int | None = None
     #: The number of the queue to begin with.
     first_queue: int = 0
-    #: Seconds for which a received message is hidden, and after which a failed one is redelivered.
-    visibility: int = 30
+    #: Seconds for which a received message is hidden.
+    visibility: int = int(GUARD.total_seconds())
+    #: Seconds after which a failed message is redelivered.
+    again_after: int = AGAIN_AFTER
     #: No receive from this moment on, in the clock's monotonic seconds.
     until: float = inf
     #: The pauses after receives that failed.
@@ -414,7 +421,7 @@ class DequeueTask:
             crew.handle(held.delivery)
         except Exception as error:  # noqa: BLE001 - one bad message must not end the others
             crew.observers.on_error(error, held.delivery)
-            held.show_in(crew.listening.visibility)
+            held.show_in(crew.listening.again_after)
         else:
             held.delete()
             crew.observers.on_next(held.delivery)

@@ -26,9 +26,11 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from shared.azure import trying_once
 from shared.clock import Clock, Retry, all_tried
 from shared.decoding import decode as decode_json
 from shared.errors import (
+    BudgetSpentError,
     LedgerError,
     NewerVersionError,
     NotParkedError,
@@ -58,6 +60,7 @@ from shared.pipeline.dispatch import FinishCall
 from shared.pipeline.results import QUEUE, GroupBlob, GroupBlobs, Received, SendResult, assemble, open_content
 from shared.refusals import ResultReason
 from shared.telemetry import SILENT, Piece, Telemetry, describe_error, events, metrics, place, tell
+from shared.topology import BATCH_SECONDS
 from shared.versions import LOOKS, check_message
 
 #: The name of the stage; it is stored.
@@ -257,8 +260,6 @@ def _result(entry: Entry, body: bytes) -> Result:
     )
 
 
-#: Seconds: half the lock of a batch, which is not renewed, less one attempt against a storage that does not answer.
-TIME_OF_A_BATCH: Final = 120.0
 #: Eight settlers on one job lose a few races each.
 MOST_RACES: Final = 50
 
@@ -327,15 +328,25 @@ class Settler:
         that is enough. A result that fails for another reason is tried alone and parked after a few deliveries, so no
         batch is redelivered without end.
         """
-        end = self._clock.monotonic() + TIME_OF_A_BATCH
+        end = self._clock.monotonic() + BATCH_SECONDS
         retry = Retry(attempts=MOST_RACES, within=lambda: self._clock.monotonic() < end, pause=self._pause)
+        try:
+            with trying_once():
+                return self._settle(messages, retry)
+        except SettleIncompleteError:
+            # It comes again at once: so an outage uses up no more than one delivery in this time.
+            if (left := end - self._clock.monotonic()) > 0:
+                self._pause(left)
+            raise
+
+    def _settle(self, messages: Sequence[Received], retry: Retry) -> Settled:
         found = sort(messages)
         parts = [partial(self._settle_group, group, retry) for group in found.groups]
         parts += [partial(self._park, [bad], retry) for bad in found.unreadable]
         parts += [partial(self._put_off, [one], retry) for one in found.newer]
         failures: list[Exception] = []
         try:
-            return sum(all_tried(parts, failures.append), Settled())
+            return sum(all_tried([partial(_begin, part, retry) for part in parts], failures.append), Settled())
         except Exception as error:
             raise SettleIncompleteError(
                 f"could not settle {len(failures)} of {len(parts)} groups of results, the first because: "
@@ -368,7 +379,7 @@ class Settler:
                 raise
             if len(arrived) > 1:
                 # One of them fails for a reason of its own, and the others must not wait for it.
-                each = (partial(self._settle_group, (one,), retry) for one in arrived)
+                each = (partial(_begin, partial(self._settle_group, (one,), retry), retry) for one in arrived)
                 return sum(all_tried(each, lambda _error: None), Settled())
             return self._park_odd(arrived[0], error, retry)
 
@@ -490,6 +501,13 @@ class Settler:
         delivery = Delivery(queue=QUEUE, message_id=message.id, body=message.body, count=message.deliveries)
         self._parking.keep(SETTLE, delivery, cause_of(bad), claim_of(bad))
         return True
+
+
+def _begin(part: Callable[[], Settled], retry: Retry) -> Settled:
+    """Settle a part, or raise BudgetSpentError if the time of the batch is over: its lock is not renewed."""
+    if not retry.within():
+        raise BudgetSpentError(f"could not begin a group of results within {BATCH_SECONDS:.0f} s: it comes again")
+    return part()
 
 
 def _to_unsettled(arrived: Arrived, reason: ResultReason, found: str) -> Unsettled:

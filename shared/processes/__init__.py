@@ -69,6 +69,7 @@ from shared.processes.publisher import (
     PaceLane as PaceLane,
     Parcel as Parcel,
     ReceiverLanes as ReceiverLanes,
+    begin_in_time as begin_in_time,
     bundle_parcel as bundle_parcel,
     command_parcel as command_parcel,
     event_parcels as event_parcels,

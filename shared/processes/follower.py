@@ -24,6 +24,7 @@ from msgspec import Struct
 from shared.azure import FAILURES, BusMessage, BusSender, Connections, Destination
 from shared.clock import Clock, Closing, all_tried
 from shared.decoding import make_decoder
+from shared.errors import BudgetSpentError
 from shared.processes.agenda import MOST_HOMES, NOTE_AFTER, SHARDS, Agenda, Alias, DueRows, Note, TimeoutRow
 from shared.processes.decisions import Case, Handled, Incoming, Process
 from shared.processes.homes import Head, Homes
@@ -31,6 +32,7 @@ from shared.processes.outgoing import Outgoing, Removals, Routes, Unsent
 from shared.processes.publisher import MOST_TRANSFERS, BusPublisher
 from shared.processes.runtime import Runtime, commands_in
 from shared.telemetry import describe_error, events, tell
+from shared.topology import BATCH_SECONDS
 
 #: The writer of a note may only be slow. It ends at the latest with its invocation, after functionTimeout.
 WRITER_ENDS: Final = timedelta(minutes=11)
@@ -185,8 +187,6 @@ class DueHints:
 
 
 State = TypeVar("State")
-#: Seconds for which an invocation follows what hints named. The lock of its messages is longer.
-_FOLLOWS_FOR: Final = 40.0
 
 
 class ProcessCore(Closing, Generic[State]):
@@ -225,10 +225,15 @@ class ProcessCore(Closing, Generic[State]):
         self._agenda, self._clock = agenda, clock
 
     def expire(self, bodies: Sequence[bytes]) -> None:
-        """Act on the timeouts that are due in the shards of these hints."""
-        until = self._clock.monotonic() + _FOLLOWS_FOR
+        """Act on the timeouts that are due in the shards of these hints. Raises BudgetSpentError after BATCH_SECONDS."""
+        until = self._clock.monotonic() + BATCH_SECONDS
         for shard in due_shards(bodies):
             self._follower.follow(shard, until)
+        if self._clock.monotonic() >= until:
+            raise BudgetSpentError(
+                f"could not look at {len(bodies)} hints of timeouts within {BATCH_SECONDS:.0f} s: they come again, and "
+                "what was done changes nothing"
+            )
 
     def follow(self, until: float) -> Iterator[Callable[[], object]]:
         """Yield the steps of a tick, one a shard: what is due, and what a crash left. Nothing is begun after `until`."""

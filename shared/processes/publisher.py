@@ -17,17 +17,18 @@ from dataclasses import dataclass, field
 from enum import Enum
 from math import sqrt
 from threading import Condition
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 from zlib import crc32
 
 import msgspec
 
-from shared.azure import FAILURES, BusMessage, Destination, Pushback
+from shared.azure import FAILURES, BusMessage, Destination, Pushback, trying_once
 from shared.clock import Clock
-from shared.errors import NewerVersionError, NotPublishedError
+from shared.errors import BudgetSpentError, NewerVersionError, NotPublishedError
 from shared.grammar import bus_name
 from shared.processes.bodies import MOST_COMMANDS, Command, EventRange, bundle_id, split_range
 from shared.telemetry import events, tell
+from shared.topology import BATCH_SECONDS
 
 #: Bytes of the parts of one message, and of one transfer. The bus's cheapest tier takes 256 KB with all properties.
 MOST_BYTES: Final = 200_000
@@ -272,6 +273,21 @@ _MOST_OF_LOCK: Final = 1 / 3
 _REST_OF_NEWER: Final = 1 / 2
 
 
+_Part = TypeVar("_Part")
+
+
+def begin_in_time(parts: Sequence[_Part], at_once: int, clock: Clock) -> Iterator[Sequence[_Part]]:
+    """Yield some parts of a batch at a time. Raises BudgetSpentError for those that it has no time to begin."""
+    until = clock.monotonic() + BATCH_SECONDS
+    for begin in range(0, len(parts), at_once):
+        if clock.monotonic() >= until:
+            raise BudgetSpentError(
+                f"could not begin {len(parts) - begin} of {len(parts)} parts of a batch within {BATCH_SECONDS:.0f} s: "
+                "they come again, and what was done changes nothing"
+            )
+        yield parts[begin : begin + at_once]
+
+
 class PaceLane(Enum):
     """The receivers by how soon their work is needed. Each never falls below a floor."""
 
@@ -311,11 +327,17 @@ class Pace:
         """Enter around the work of a batch whose lock lasts so many seconds."""
         began_at = self.clock.monotonic()
         try:
-            yield
+            with trying_once():
+                yield
         except NewerVersionError as error:
             # The bus delivers it again at once, and a newer instance may take minutes.
             tell(events.NEWER_VERSION, found=str(error))
             self.sleep(lock * _REST_OF_NEWER)
+            raise
+        except Exception:
+            # It comes again at once: so an outage uses up no more than one delivery in this time.
+            if (left := began_at + BATCH_SECONDS - self.clock.monotonic()) > 0:
+                self.sleep(left)
             raise
         rest = rest_after(self.clock.monotonic() - began_at, self.share(lane), lock)
         if rest > 0:

@@ -37,6 +37,7 @@ BENCHMARKS = (
     "held",
     "migration",
     "onsale",
+    "recovery",
     "idle_day",
 )
 

@@ -8,6 +8,7 @@ from shared.app import Stores
 from shared.ledger.records import FINISHED
 from shared.payload import Limits
 from shared.publish import Publisher
+from shared.signals import brief_hints
 from tests.chaos.stack import FRAME_ITEMS, wait_until
 
 #: One in so many names a plan that does not exist.
@@ -36,19 +37,21 @@ class Expected:
         return [json.dumps(usage, separators=(",", ":")).encode() for usage in usages(self.seed, self.items)]
 
 
-def publisher(connections):
+def publisher(connections, hints=None):
     """Return a publisher of small frames."""
     return Publisher(
         connections.queues.get_queue_client("submissions"),
         connections.blobs.get_container_client("payloads"),
         limits=Limits(frame_items=FRAME_ITEMS),
+        hints=hints,
     )
 
 
-def submit(connections, job, seed, items, gate=None):
+def submit(connections, job, seed, items, gate=None, *, is_hinted=False):
     """Submit a job and return what is expected of it."""
-    transactions = usages(seed, items)
-    publisher(connections).submit(job=job, workload="billing", sums=["quantity"], transactions=transactions, gate=gate)
+    hints, transactions = brief_hints(connections) if is_hinted else None, usages(seed, items)
+    with publisher(connections, hints) as one:
+        one.submit(job=job, workload="billing", sums=["quantity"], transactions=transactions, gate=gate)
     return Expected(job, seed, items)
 
 

@@ -92,10 +92,21 @@ class Killer:
 
 
 @contextmanager
-def running(folder, *, instances=3, twice=0.0, late=0.0, overdue=60, tick="*/5 * * * * *", retry="00:00:30"):
-    """Start everything, yield it, and stop everything."""
+def running(
+    folder,
+    *,
+    instances=3,
+    twice=0.0,
+    late=0.0,
+    overdue=60,
+    tick="*/5 * * * * *",
+    retry="00:00:30",
+    is_deployed=False,
+    more=None,
+):
+    """Start everything, yield it, and stop everything. `is_deployed`: with the locks and leases of the topology."""
     with Azurite.start() as azurite, Proxy(azurite.ports) as proxy:
-        broker = Broker.start(lock_seconds=LEASE_SECONDS)
+        broker = Broker.start(lock_seconds=None if is_deployed else LEASE_SECONDS)
         way_to_bus = Proxy({"bus": broker.port})
         try:
             way_to_bus.__enter__()
@@ -111,9 +122,11 @@ def running(folder, *, instances=3, twice=0.0, late=0.0, overdue=60, tick="*/5 *
                 NOTES: str(Path(folder) / "notes"),
                 TWICE: str(twice),
                 LATE: str(late),
+                **(more or {}),
             }
             provision(azurite.connection_string, topology())
-            options = ["--message-lease", str(LEASE_SECONDS), "--longest-pause", "1"]
+            lease = [] if is_deployed else ["--message-lease", str(LEASE_SECONDS)]
+            options = [*lease, "--longest-pause", "1"]
             host = Host.start(ROOT, settings, instances=instances, options=options)
             try:
                 stack = Stack(azurite, (proxy, way_to_bus), broker, host, settings)

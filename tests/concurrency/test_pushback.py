@@ -7,7 +7,7 @@ from azure.core.exceptions import AzureError, ServiceResponseError
 from azure.core.pipeline.transport import RequestsTransport
 
 from shared.azure.connections import Connections
-from shared.azure.pushback import BUS, LEAST, STORAGE, Pushback, RetryWaits
+from shared.azure.pushback import BUS, LEAST, STORAGE, Pushback, RetryWaits, trying_once
 from tests.concurrency.conftest import NOON
 from tests.faults.transport import busy
 from tests.gate.conftest import ManualClock
@@ -172,6 +172,14 @@ def test_the_waits_between_tries_grow(service, headers):
     """Three more tries, each wait twice the one before: at most so long, and at least half of it."""
     assert waits_of(service, lambda: 1.0, **headers) == pytest.approx([0.2, 0.4, 0.8])
     assert waits_of(service, lambda: 0.0, **headers) == pytest.approx([0.1, 0.2, 0.4])
+
+
+@pytest.mark.parametrize("service", ASKS)
+def test_a_batch_tries_each_request_once(service):
+    """Its lock ends before further tries would, and it comes again anyway."""
+    with trying_once():
+        assert waits_of(service, lambda: 1.0, x_ms_error_code="ServerBusy") == []
+    assert len(waits_of(service, lambda: 1.0, x_ms_error_code="ServerBusy")) == 3
 
 
 @pytest.mark.parametrize("service", ASKS)

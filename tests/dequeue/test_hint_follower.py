@@ -15,6 +15,7 @@ from shared.azure.connections import Connections
 from shared.dequeue import listener
 from shared.dequeue.hint_follower import MOST_DELIVERIES, REST, Followed, HintFollower
 from shared.dequeue.listener import TASKS, sweep
+from shared.dequeue.task import AGAIN_AFTER
 from shared.telemetry import events
 from tests.dequeue import hint_process
 from tests.dequeue.memory_queue import MemoryQueue
@@ -150,7 +151,7 @@ def test_what_fails_comes_again_and_goes_to_the_poison_queue_with_the_hosts_last
     intake.queues[0].put(b"bad")
     for _ in range(MOST_DELIVERIES + 1):
         intake.follower.on_hint()
-        manual_clock.advance(VISIBILITY)
+        manual_clock.advance(AGAIN_AFTER)
     assert counts == list(range(1, MOST_DELIVERIES + 1))
     assert intake.poison == [("submissions", b"bad")]
     assert intake.queues[0].depth() == 0
@@ -162,7 +163,7 @@ def test_what_was_delivered_too_often_is_not_tried_again(manual_clock):
     intake.queues[0].put(b"killer")
     for _ in range(MOST_DELIVERIES):
         intake.queues[0].receive(1)
-        manual_clock.advance(VISIBILITY)
+        manual_clock.advance(AGAIN_AFTER)
     intake.follower.on_hint()
     assert (intake.done, intake.poison) == ([], [("submissions", b"killer")])
 
@@ -177,7 +178,7 @@ def test_a_message_that_could_not_be_put_on_the_poison_queue_stays(manual_clock)
     intake.queues[0].put(b"killer")
     for _ in range(MOST_DELIVERIES):
         intake.queues[0].receive(1)
-        manual_clock.advance(VISIBILITY)
+        manual_clock.advance(AGAIN_AFTER)
     intake.follower.on_hint()
     assert intake.queues[0].depth() == 1
 
@@ -218,10 +219,19 @@ def test_a_burst_is_worked_on_by_several_tasks_and_no_more(manual_clock):
     assert (sorted(intake.done), peak[0]) == (sorted(bodies), TASKS)
 
 
+def test_a_hint_that_comes_again_stays_until_the_dead_ones_messages_are_visible(manual_clock):
+    """The lock of the hint ends first: a visit that ended at once would leave the messages to the next poll."""
+    intake = Intake(manual_clock)
+    intake.queues[0].put(b"one")
+    intake.queues[0].receive(1)
+    assert (intake.follower.on_hint(), intake.done) == (Followed.DONE, [])
+    assert (intake.follower.on_hint(2), intake.done) == (Followed.DONE, [b"one"])
+
+
 def test_the_limits_are_those_of_the_hosts_trigger():
     """A message may be received by either of them, so both must count alike."""
     queues = json.loads((ROOT / "host.json").read_text())["extensions"]["queues"]
-    assert (queues["maxDequeueCount"], queues["visibilityTimeout"]) == (MOST_DELIVERIES, f"00:00:{VISIBILITY}")
+    assert (queues["maxDequeueCount"], queues["visibilityTimeout"]) == (MOST_DELIVERIES, f"00:00:{AGAIN_AFTER}")
 
 
 def test_what_a_killed_process_had_received_is_taken_by_the_next_hint(azurite, storage_queue):

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from shared.clock import SystemClock
-from shared.dequeue.drain import PATIENCE, Drain, Drained
+from shared.dequeue.drain import LOOKS_EVERY, PATIENCE, Drain, Drained
 from shared.dequeue.permits import Notifier, Notify, Put, SlotPlan, TopUp, When, choose_slots
 from shared.dequeue.turns import HandlingTime
 from shared.errors import StorageUnavailableError
 from shared.messages import MOST_OF_A_FLEET, Permit, decode_permit, encode_permit
+from shared.topology import GUARD
 from tests.dequeue.memory_queue import ManualClock, MemoryQueue
 from tests.dequeue.memory_slots import MemoryBus, MemorySlots
 
@@ -268,7 +269,7 @@ def test_a_drain_hands_over_before_its_time_is_up():
         return stage.bus(permits)
 
     def handle(_delivery):
-        stage.clock.advance(20)
+        stage.clock.advance(10)
         # In time, as the thread does that renews by a real clock.
         for lease, _ in stage.slots._leases.values():
             lease.renew()
@@ -278,6 +279,24 @@ def test_a_drain_hands_over_before_its_time_is_up():
     assert (held_at_send, [permit.slot for permit in stage.bus.sent]) == ([frozenset()], [5])
     assert PATIENCE <= stage.clock.seconds <= 240
     assert stage.queue.peek()
+
+
+def test_a_permit_that_comes_again_waits_for_what_the_dead_holder_had():
+    """Its slot is leased and its message hidden for a while: a drain that ended at once would leave both to the tick."""
+    stage = Stage(tasks=1)
+    stage.queue = MemoryQueue(stage.clock, visibility=GUARD.seconds)
+    stage.put(1)
+    stage.queue.receive(1)
+    assert stage.slots.lease(5) is not None
+    drain = replace(stage.drain(lambda _delivery: None), pause=stage.clock.advance)
+    body = encode_permit(Permit(slot=5, depth=1, tasks=1))
+    assert drain.on_signal(body) is Drained.TAKEN
+    assert (stage.clock.seconds, stage.queue.depth()) == (0, 1)
+    # As late as the bus gives it again when its lock was renewed just before the slot.
+    stage.clock.advance(9)
+    assert drain.on_signal(body, 2) is Drained.GAVE_UP
+    assert (stage.queue.depth(), stage.slots.list_held()) == (0, frozenset())
+    assert stage.clock.seconds < 9 + GUARD.total_seconds() + 2 * LOOKS_EVERY
 
 
 def test_what_a_drain_holds_when_its_lease_ends_is_given_back():

@@ -7,7 +7,7 @@ import pytest
 from capabilities.registration.entities import DEAD, MOST_SEAT_LANES, registration
 from shared.errors import SettingsError
 from shared.settings import Settings
-from shared.topology import topology
+from shared.topology import GUARD, topology
 from tools.local.stack import sample_values
 
 
@@ -55,7 +55,7 @@ def test_only_the_lanes_have_sessions_and_a_replay_of_their_commands_passes():
     sessions = {name for name, one in queues.items() if one.delivery.sessions}
     assert sessions == {"seat-commands-00", "seat-commands-01"}
     assert all(queues[name].duplicate_window is None for name in (*sessions, "payments", "conferences"))
-    assert all(queues[name].delivery.lock == timedelta(seconds=30) for name in sessions)
+    assert all(queues[name].delivery.lock == GUARD for name in sessions)
 
 
 def test_settings_of_registration_have_their_values():

@@ -5,10 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shared.azure import Pushback
-from shared.errors import NewerVersionError
-from shared.processes import Pace, PaceLane
+from shared.azure.connections import PATIENCE
+from shared.errors import BudgetSpentError, NewerVersionError
+from shared.processes import Pace, PaceLane, begin_in_time
 from shared.processes.publisher import rest_after, share
 from shared.telemetry import events
+from shared.topology import BATCH_SECONDS, GUARD
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 FLOORS = {PaceLane.FIRST: 0.5, PaceLane.PROCESSES: 0.25, PaceLane.READ_MODELS: 0.1}
@@ -68,14 +70,34 @@ def test_a_rest_follows_the_work_and_ends_with_a_third_of_the_lock():
     assert rest_after(10.0, 1.0, lock=30) == 0.0
 
 
-def test_a_batch_that_failed_comes_again_without_a_rest():
-    """Its error is not held back."""
+def test_a_batch_that_failed_rests_until_its_time_is_over():
+    """So an outage uses up one delivery in that time, however fast it fails. Its error is not held back."""
     clock = HandClock()
     pushback = Pushback(clock)
     pushback.slow("bus")
-    with pytest.raises(KeyError), Pace(pushback, clock, clock.sleep)(PaceLane.PROCESSES, lock=30):
-        raise KeyError
-    assert clock.seconds == 0
+    pace = Pace(pushback, clock, clock.sleep)(PaceLane.PROCESSES, lock=18)
+    with pytest.raises(KeyError), pace:
+        clock.sleep({}["gone"])
+    assert clock.seconds == BATCH_SECONDS
+
+
+def test_a_batch_begins_no_part_after_its_time():
+    """What was begun is done; the rest comes again."""
+    clock, begun = HandClock(), []
+    with pytest.raises(BudgetSpentError, match="could not begin 3 of 7 parts of a batch within 7 s"):
+        _work_on(begin_in_time(range(7), 2, clock), begun, clock)
+    assert begun == [0, 1, 2, 3]
+
+
+def _work_on(parts, begun, clock):
+    for some in parts:
+        begun += some
+        clock.seconds += 4
+
+
+def test_a_batch_and_one_request_without_an_answer_end_before_the_lock():
+    """Else another process would settle the same while this one still does."""
+    assert GUARD.total_seconds() > BATCH_SECONDS + PATIENCE
 
 
 def test_what_is_newer_comes_again_after_half_of_the_lock(told):

@@ -12,6 +12,7 @@ from capabilities.registration.seat_flows import ATTEMPTS_OF_NEWER
 from shared.errors import LaterFormatError, NewerVersionError
 from shared.messages import Delivery
 from shared.processes import Command, EventRange, command_parcel, event_parcels, message_of
+from shared.topology import GUARD
 from shared.versions import LOOKS
 from tests.registration.test_flows import TOPIC, open_conference, place
 from tests.registration.test_parked_orders import LANE_OF, entries
@@ -59,7 +60,7 @@ def test_a_message_of_a_newer_app_waits_and_those_beside_it_are_worked_on(world,
         later = json.dumps({"sluice": json.loads(body)["sluice"] | head}).encode()
         with pytest.raises(NewerVersionError, match="newer version of Sluice"):
             getattr(world.part, verb)([later] if verb == "start" else [later, body])
-    assert rests == [15, 30, 30, 30, 30]
+    assert rests == [GUARD.total_seconds() / 2] * 5
     assert sorted(world.parked()) == ["newer_version", "unexpected_reply"]
 
 

@@ -33,6 +33,7 @@ from shared.pipeline.plan import SPARED
 from shared.pipeline.segments import SEGMENT_BYTES, SEGMENT_CHUNKS
 from shared.processes import MOST_EVENTS, STUCK_AFTER, table_homes
 from shared.settings import SETTINGS
+from shared.topology import GUARD
 from shared.usage.bill import load
 from shared.workloads.billing import LONGEST_ACCOUNT, MOST_QUANTITY
 from shared.workloads.registry import CONCURRENCY, LONGEST_LINE, MOST_SUMS
@@ -118,6 +119,7 @@ STATED = [
     ("dequeue.md", f"than the task can run in {word(int(turns.AHEAD))} second"),
     ("dequeue.md", f"({drain.Drain.__dataclass_fields__['visibility'].default} s)"),
     ("dequeue.md", f"after {drain.PATIENCE:.0f} s, releases the slot"),
+    ("dequeue.md", f"its slot for {permits.LEASE_SECONDS} s and its messages for {GUARD.seconds} s"),
     ("dequeue.md", f"stops by its own clock {word(permits.MARGIN)} seconds"),
     ("dequeue.md", f"for each {word(CURSOR_EVERY)} chunks of a dispatch"),
     ("design.md", f"after {seconds(TAKES_FOR)} s;"),
