@@ -205,7 +205,8 @@ class PermitWorker:
         self._connections, self._drain, self._lanes, self._stop = connections, drain, lanes, drain.stop
         self._own: SimpleQueue[Permit] = SimpleQueue()
         self._top_up = TopUp(slots=drain.slots, fleet=drain.fleet, send=self._give)
-        self._checking, self._empties, self._is_away = Lock(), 0, False
+        self._checking, self._empties = Lock(), 0
+        self._noting, self._is_away = Lock(), False
 
     def run(self) -> None:
         """Follow permits until `stop` is set."""
@@ -234,9 +235,11 @@ class PermitWorker:
                 receiver.complete()
 
     def _note_bus(self, problem: str) -> None:
-        if problem and not self._is_away:
+        # All lanes lose the bus at once, and one line is enough.
+        with self._noting:
+            was_away, self._is_away = self._is_away, bool(problem)
+        if problem and not was_away:
             tell(events.WORKER_POLLING, reason=problem)
-        self._is_away = bool(problem)
 
     def _check_for(self, seconds: float) -> None:
         until = self._drain.clock.monotonic() + seconds

@@ -30,7 +30,7 @@ class Trapped(Unsteady):
 
 
 class Traps:
-    """The traps as whoever kills sees them: armed by a file, which one process takes."""
+    """The traps as the killer sees them: armed by a file, which one process takes."""
 
     def __init__(self, folder):
         self._folder = Path(folder)
@@ -38,14 +38,6 @@ class Traps:
     def arm(self, stage):
         """Hold the next process that has something of this stage in hand."""
         (self._folder / stage).touch()
-
-    def disarm(self, stage):
-        """Hold nobody. Return whether nobody was held."""
-        try:
-            (self._folder / stage).unlink()
-        except FileNotFoundError:
-            return False
-        return True
 
 
 def _set_traps(notes, folder):

@@ -7,7 +7,7 @@ import pytest
 
 from shared.azure.connections import Connections
 from shared.clock import SystemClock
-from shared.dequeue.permits import BlobSlots
+from shared.dequeue.permits import LEASE_SECONDS, MARGIN, RENEW_AFTER, RENEW_AGAIN_AFTER, BlobSlots
 from shared.errors import StorageUnavailableError
 from tests.dequeue.conftest import Shifted
 from tests.dequeue.memory_queue import ManualClock
@@ -61,10 +61,10 @@ def test_a_lease_that_is_not_renewed_ends_for_its_holder_first(container):
     """By its own clock the holder stops long before storage lets others have it; then it cannot take it up again."""
     clock = Shifted()
     lease = BlobSlots(container, clock).lease(0)
-    assert clock.monotonic() < lease.due < clock.monotonic() + 30
-    clock.by = 44
+    assert clock.monotonic() < lease.due < clock.monotonic() + LEASE_SECONDS / 2
+    clock.by = LEASE_SECONDS - MARGIN - 1
     assert lease.is_held
-    clock.by = 46
+    clock.by = LEASE_SECONDS - MARGIN + 1
     assert not lease.is_held
     lease.renew()
     assert not lease.is_held
@@ -76,14 +76,14 @@ def test_a_renewal_that_fails_is_tried_again_soon(container, monkeypatch):
     clock = Shifted()
     lease = BlobSlots(container, clock).lease(0)
     monkeypatch.setattr(lease._lease, "renew", lambda: False)
-    clock.by = 20
+    clock.by = RENEW_AFTER
     lease.renew()
     assert lease.is_held
-    assert lease.due - clock.monotonic() == pytest.approx(5, abs=0.5)
+    assert lease.due - clock.monotonic() == pytest.approx(RENEW_AGAIN_AFTER, abs=0.5)
     monkeypatch.undo()
-    clock.by = 25
+    clock.by += RENEW_AGAIN_AFTER
     lease.renew()
-    clock.by = 60
+    clock.by += LEASE_SECONDS - MARGIN - 1
     assert lease.is_held
 
 
