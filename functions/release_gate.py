@@ -20,6 +20,6 @@ def blueprint(app: App) -> func.Blueprint:
     )
     def release_gate(signal: func.ServiceBusMessage) -> None:
         with discreet():
-            app.release(Hint.of(signal.subject, signal.application_properties))
+            app.release(Hint.of(signal.subject, signal.application_properties), signal.delivery_count or 1)
 
     return functions

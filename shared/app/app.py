@@ -235,9 +235,9 @@ class App(Closing):
         """Credit results to their jobs. Request the finish of a job whose last chunk has ended. Return the counts."""
         return self._settler.settle(received)
 
-    def release(self, hint: Hint) -> None:
+    def release(self, hint: Hint, deliveries: int = 1) -> None:
         """Start the work held behind an opened gate, or continue a dispatch. The gate's flag decides, not the hint."""
-        self._releaser.on_signal(hint)
+        self._releaser.on_signal(hint, deliveries)
 
     def park(self, body: bytes, message_id: str, why: str) -> None:
         """Park a dead letter of the queue `results`."""

@@ -83,7 +83,7 @@ class Stores(Closing):
         self.held_work = HeldWork(self.gates, self.held, connections.queues, self.clock, point)
         #: Held rows dispatched at a time.
         self.parallel = parallel
-        self.slices = Slices(self.container("gates"))
+        self.slices = Slices(self.container("gates"), self.clock)
         self.receipts = ReceiptTable(table("receipts"))
         self.first_chunks = FirstChunks(table("receipts"), self.clock, connections.telemetry)
         self._own_signals = BusSignals(connections) if connections.has_bus else NoSignals()

@@ -21,7 +21,6 @@ from shared.dequeue.hint_follower import HintFollower as HintFollower
 from shared.dequeue.listener import QueueListener as QueueListener, sweep as sweep
 from shared.dequeue.permits import (
     CONTAINER as CONTAINER,
-    RENEW_AFTER as RENEW_AFTER,
     BlobSlots as BlobSlots,
     Notifier as Notifier,
     Notify as Notify,

@@ -36,7 +36,7 @@ from shared.errors import StorageUnavailableError
 from shared.messages import PERMIT, Delivery, Permit, decode_permit
 from shared.signals import TOPIC, SendPermits
 from shared.telemetry import describe_error, events, tell
-from shared.topology import GUARD
+from shared.topology import GUARD, LOOKS_EVERY
 
 #: Seconds after which a drain receives no more. So it hands over within four minutes of its start. The bus keeps the
 #: lock of its permit for five minutes, and the host lets it run for ten.
@@ -60,10 +60,6 @@ class Drained(StrEnum):
     REFUSED = "refused"
     #: Storage did not answer. The tick sends another permit.
     UNANSWERED = "unanswered"
-
-
-#: Seconds between two checks by a drain that stays.
-LOOKS_EVERY: Final = 1.0
 
 
 def goes_on(drained: Drained, since: float, stays_for: float) -> bool:

@@ -20,12 +20,10 @@ from typing import Final
 from shared.gate import TAKES_FOR
 from shared.messages import Delivery
 from shared.telemetry import describe_error, events, tell
-from shared.topology import GUARD
+from shared.topology import GUARD, LOOKS_EVERY
 
 #: As `maxDequeueCount` in host.json: the delivery at which a message goes to the poison queue. The host's count too.
 MOST_DELIVERIES: Final = 100
-#: Seconds between two visits of a hint that stays.
-LOOKS_EVERY: Final = 1.0
 #: Seconds between a pass that found nothing and the next.
 REST: Final = 0.2
 

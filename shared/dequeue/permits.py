@@ -30,6 +30,7 @@ from shared.errors import StorageUnavailableError
 from shared.messages import Permit
 from shared.signals import SendPermits
 from shared.telemetry import describe_error, events, tell
+from shared.topology import LEASE_SECONDS, RENEW_AFTER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +66,7 @@ class SlotPlan:
 
 
 CONTAINER: Final = "permits"
-#: Seconds that a slot is leased: a killed process blocks it hardly longer than its message.
-LEASE_SECONDS: Final = 20
-#: Seconds until a lease is renewed: two renewals may fail before the lease is given up.
-RENEW_AFTER: Final = 8.0
-#: Seconds between two renewals while they fail.
+#: Seconds between two renewals while they fail: two may, before the lease is given up.
 RENEW_AGAIN_AFTER: Final = 2.0
 #: A holder stops this many seconds before its lease can end. A task looks at the lease before each message, so only a
 #: receive may be late.

@@ -9,8 +9,8 @@ itself, with about a thousand of its entries with a deadline. Slices do not wait
 
 Leases on the slices of a gate: its many entries are released by several instances at the same time.
 
-A lease only saves requests: entries that two instances release at the same time still count once. It lasts longer than
-an invocation, so nothing renews it. An instance that is killed blocks its slice until the lease has ended.
+A lease only saves requests: entries that two instances release at the same time still count once. An instance that is
+killed blocks its slice until the lease has ended. Its signal comes again, and waits for that.
 
 Starts entries of a gate that may start, a hundred at a time: one preparation, one wake-up and one deletion for all.
 
@@ -39,6 +39,7 @@ from shared.gate.receipts import NO_MARK, OneMark, SeenBy, make_mark
 from shared.gate.state import GateState, Reading, is_name
 from shared.signals import Hint
 from shared.telemetry import describe_error, events, tell
+from shared.topology import LEASE_SECONDS, RENEW_AFTER
 
 #: A leading underscore is in no gate's name.
 _PREFIX: Final = "_slice"
@@ -47,21 +48,28 @@ _PREFIX: Final = "_slice"
 class Slices:
     """The leases of all gates, each on a blob of its own: a lease on the gate's blob would refuse its closing."""
 
-    def __init__(self, container: ContainerClient) -> None:
-        self._container = container
+    def __init__(self, container: ContainerClient, clock: Clock) -> None:
+        self._container, self._clock = container, clock
 
     @contextmanager
-    def lease(self, gate: str, number: int) -> Iterator[bool]:
-        """Enter with True and the lease, or with False while another process has it."""
-        lease = None
+    def lease(self, gate: str, number: int) -> Iterator[Callable[[], None] | None]:
+        """Enter with the lease, which is called to renew it when that is due, or with None while another process has it."""
+        lease, due = None, self._clock.monotonic() + RENEW_AFTER
         # Its last holder may have removed the blob just now: then there is hardly anything left to release.
         with expecting_an_answer(f"lease slice {number} of gate {gate!r}"), suppress(ResourceNotFoundError):
-            lease = try_lease(self._container, f"{_PREFIX}-{number:02}-{gate}")
+            lease = try_lease(self._container, f"{_PREFIX}-{number:02}-{gate}", LEASE_SECONDS)
         if lease is None:
-            yield False
+            yield None
             return
+
+        def renew() -> None:
+            nonlocal due
+            if (now := self._clock.monotonic()) >= due:
+                lease.renew()
+                due = now + RENEW_AFTER
+
         try:
-            yield True
+            yield renew
         finally:
             lease.remove()
 
@@ -282,12 +290,12 @@ class Outflow:
         return Dispatched(started.put, started.failed, left, state=release.state)
 
     def _release_slice(self, release: "_Release", number: int, since: str) -> Dispatched:
-        with self._slices.lease(release.gate, number) as is_mine:
-            if not is_mine:
+        with self._slices.lease(release.gate, number) as renew:
+            if renew is None:
                 return Dispatched(is_shared=True, state=release.state)
-            return self._release_leased(release, number, since)
+            return self._release_leased(release, number, since, renew)
 
-    def _release_leased(self, release: "_Release", number: int, since: str) -> Dispatched:
+    def _release_leased(self, release: "_Release", number: int, since: str, renew: Callable[[], None]) -> Dispatched:
         state, gate = release.state, release.gate
         done, tried = Dispatched(state=state), set[str]()
         if not since:
@@ -298,6 +306,7 @@ class Outflow:
                 return _leave_at(done, Hint(gate, slice=number))
             tried = {one.entry.id for one in urgent}
         for page in self._work.due_pages(state, gate, since, number=number):
+            renew()
             done += self._start(release, [one for one in page if one.entry.id not in tried])
             if done.left:
                 return _leave_at(done, Hint(gate, since=done.left.since, slice=number))

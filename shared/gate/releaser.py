@@ -25,6 +25,7 @@ from shared.grammar import is_job
 from shared.pending import GATE_POINTER, PendingTable, Pointer
 from shared.signals import Hint, Signals
 from shared.telemetry import SILENT, Telemetry, describe_error, events, metrics, place, tell
+from shared.topology import GUARD, LOOKS_EVERY
 
 #: The time between two ticks unless it is set otherwise. A release that is later than this is a straggler.
 TICK_INTERVAL: Final = timedelta(seconds=60)
@@ -63,8 +64,17 @@ class Releaser:
         self._receipts, self._signals = receipts, signals
         self._clock, self._telemetry, self._pause = clock, telemetry, pause
 
-    def on_signal(self, hint: Hint) -> Dispatched:
-        """Act on a signal. Errors of Sluice are logged only, because the next tick finds all that is left."""
+    def on_signal(self, hint: Hint, deliveries: int = 1) -> Dispatched:
+        """Act on a signal. Errors of Sluice are logged only, because the next tick finds all that is left.
+
+        One that was delivered before had a holder that died, whose slices are still leased. So it stays for the time of GUARD.
+        """
+        stays_until = self._clock.monotonic() + (GUARD.total_seconds() if deliveries > 1 else 0.0)
+        while (done := self._serve(hint)).is_shared and self._clock.monotonic() < stays_until:
+            self._pause(LOOKS_EVERY)
+        return done
+
+    def _serve(self, hint: Hint) -> Dispatched:
         if not (is_job(hint.job) if hint.job else is_place(hint)):
             tell(events.SIGNAL_REFUSED)
             return Dispatched()

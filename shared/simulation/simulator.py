@@ -28,8 +28,9 @@ from typing import Final, Protocol
 
 from shared.azure import Cause, Charge, Governor, RequestCounts
 from shared.concurrency import LOOK_EVERY, Decision, Observation, Rules, Stretch, Trace, TraceHeader, decide_tasks
-from shared.dequeue import AHEAD, DEPTH_EVERY, PATIENCE, RENEW_AFTER, SlotPlan, receive_size
+from shared.dequeue import AHEAD, DEPTH_EVERY, PATIENCE, SlotPlan, receive_size
 from shared.messages import Permit
+from shared.topology import RENEW_AFTER
 from shared.usage import MOST_UNNOTED
 
 #: Messages that are put at once: those that a dispatch puts between two writes of its cursor.

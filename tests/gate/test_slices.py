@@ -9,11 +9,12 @@ from datetime import timedelta
 
 import pytest
 
-from shared.azure import try_lease
+from shared.azure import BlobLease, try_lease
 from shared.errors import StorageUnavailableError
 from shared.gate.held import SLICES, slice_of
 from shared.gate.outflow import Dispatched
 from shared.signals import Hint
+from shared.topology import GUARD, RENEW_AFTER
 from tests.faults.plan import Plan
 from tests.gate.conftest import NOON, House, RecordedSignals, held
 
@@ -152,6 +153,44 @@ def test_a_slice_that_another_instance_releases_is_left_to_it(busy, jobs, gate, 
     assert (sorted(jobs.started), left(busy, gate)) == (names, [])
 
 
+def test_a_signal_that_comes_again_waits_for_the_slice_of_the_killed(busy, gate, fill, clock, monkeypatch):
+    """Its lease ends soon after the signal's lock did. The tick is not needed."""
+    names = fill(MANY)
+    taken = slice_of(names[0])
+    lease = try_lease(busy.container("gates"), f"_slice-{taken:02}-{gate}")
+
+    def pause(seconds):
+        clock.advance(seconds=seconds)
+        busy.pauses.append(seconds)
+        if len(busy.pauses) == 3:
+            lease.release()
+
+    monkeypatch.setattr(busy.releaser, "_pause", pause)
+    wanted = [name for name in names if slice_of(name) == taken]
+    assert busy.releaser.on_signal(Hint(gate, slice=taken), deliveries=2) == Dispatched(put=len(wanted))
+    assert (sorted(busy._jobs.started), len(busy.pauses)) == (wanted, 3)
+
+
+def test_a_signal_that_comes_again_gives_up_when_a_living_process_has_the_slice(busy, gate, fill, clock, monkeypatch):
+    """After GUARD no dead one can have it."""
+    taken = slice_of(fill(MANY)[0])
+    try_lease(busy.container("gates"), f"_slice-{taken:02}-{gate}")
+    monkeypatch.setattr(busy.releaser, "_pause", lambda seconds: clock.advance(seconds=seconds))
+    assert busy.releaser.on_signal(Hint(gate, slice=taken), deliveries=2) == Dispatched(is_shared=True)
+    assert clock.now() == NOON + GUARD
+
+
+def test_a_slice_is_renewed_when_that_is_due(busy, gate, clock, monkeypatch):
+    """One request each time that a lease is due, and none before."""
+    renewed = []
+    monkeypatch.setattr(BlobLease, "renew", lambda lease: renewed.extend([lease]))
+    with busy.slices.lease(gate, 0) as renew:
+        for _ in range(3):
+            clock.advance(seconds=RENEW_AFTER / 2)
+            renew()
+    assert len(renewed) == 1
+
+
 def test_a_gate_that_is_open_for_once_stays_open_while_others_release_it(busy, gate, fill, clock):
     """A tick that finds a slice taken does not say that all is on its way."""
     names = fill(MANY)
@@ -223,7 +262,7 @@ class OneSlice:
     @contextmanager
     def lease(self, gate, number):
         """Give it."""
-        yield True
+        yield lambda: None
 
 
 def test_a_few_with_deadlines_are_sorted_too(busy, jobs, gate):
