@@ -452,8 +452,10 @@ class Settler:
         if not brought:
             return list(settlement.rows)
         if group.blob is None or not group.blob.holds(row for row, _ in brought):
-            group.blob = assemble(group.job, brought)
-            self._groups.put(group.blob)
+            blob = assemble(group.job, brought)
+            self._groups.put(blob)
+            # Not before: another attempt would take it as stored, and credit rows to a blob that is not there.
+            group.blob = blob
         return [group.blob.place(row) for row in settlement.rows]
 
     def _point(self, group: _Group, job: Job) -> None:
