@@ -22,7 +22,8 @@ SITE = ".python_packages/lib/site-packages"
 #: What the package says of itself in these tests, so that it cannot be taken for the project beside it.
 VERSION = "0.0.0+package"
 #: Loaded only where SLUICE_TELEMETRY asks for them, by an operator who has added their library.
-OPTIONAL = {"shared.telemetry.otel", "shared.telemetry.printing"}
+#: And, as the commands of capabilities, loaded in a terminal alone: there tools/ is.
+OPTIONAL = {"shared.telemetry.otel", "shared.telemetry.printing", "sluice.commands"}
 IMPORT_EVERYTHING = f"""
 import importlib, json, pkgutil
 import console, functions, shared, sluice
