@@ -10,7 +10,7 @@ from shared.dequeue.permits import SlotPlan
 from shared.dequeue.turns import KEEP_UNUSED, SEEK_AGAIN, SEEK_EVERY, Turns
 from shared.errors import NoSlotError, StorageUnavailableError
 from tests.dequeue.memory_queue import ManualClock
-from tests.dequeue.memory_slots import MemorySlots
+from tests.dequeue.memory_slots import LEASE_SECONDS, MARGIN, MemorySlots
 from tests.waiting import LIMIT
 
 
@@ -132,10 +132,11 @@ def test_a_message_is_given_back_after_the_patience_and_the_line_goes_on():
     """It waits no longer than that: its host would end it."""
     clock = ManualClock()
     fleet = Fleet(1, clock)
-    with fleet.process(patience=120) as turns:
+    # Steps shorter than a lease: between two looks the process renews what it has.
+    with fleet.process(patience=12) as turns:
         with turns.turn():
             plan = turns._plan
-            turns._plan = SlotPlan(rule=plan.rule, cap=lambda: clock.advance(50) or 1, tasks=4)
+            turns._plan = SlotPlan(rule=plan.rule, cap=lambda: clock.advance(4) or 1, tasks=4)
             with pytest.raises(NoSlotError, match="given back"), turns.turn():
                 pass
             turns._plan = plan
@@ -179,7 +180,8 @@ def test_a_lost_lease_lets_nothing_begin():
     clock = ManualClock()
     fleet = Fleet(4, clock)
     with fleet.process(patience=0) as turns, turns.turn():
-        clock.advance(46)
+        # Past the margin, at which the process stops to trust it, and before storage lets another one have it.
+        clock.advance(LEASE_SECONDS - MARGIN + 1)
         assert not turns._held[0].lease.is_held
         with pytest.raises(NoSlotError), turns.turn():
             pass

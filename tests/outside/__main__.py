@@ -57,7 +57,7 @@ def front_door():
     slow = [name for name, took in came.took.items() if took > MOST_MS]
     said = (
         f"{len(came.cases):,} cases in one go at the deployed concurrency: {len(came.problems)} ended otherwise than "
-        f"written, {len(came.delivered_again())} took more than one delivery, {len(slow)} a delivery of more than {MOST_MS / 1000:g} s. "
+        f"written, {len(came.failed)} were tried again after a failure, {len(slow)} took a delivery of more than {MOST_MS / 1000:g} s. "
         f"Honest jobs before, among and after them are complete by the independent checker. The one process of the app "
         f"had {came.peak_mib} MiB at most. Of {tried.total()} operations beyond a publisher's rights "
         f"{tried[rights.REFUSED]} were refused. Python {platform.python_version()}, {platform.machine()}, "

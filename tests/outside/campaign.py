@@ -14,6 +14,9 @@ from tests.waiting import until
 #: How long all of it together may take; a single delivery is judged by its own time.
 _DONE = re.compile(r"\[host\] (\w+) (?:succeeded|failed) \(id=([0-9a-f-]+), (\d+) ms\)")
 _TOLD = re.compile(r"\[\w+ ([0-9a-f-]+)\] sluice\.(message\.parked|submission\.accepted) (\{.*\})")
+#: A delivery that failed, by the host's trigger and by a pass after a hint. One that a slow process gave back is neither.
+_FAILED_CALL = re.compile(r"\[host\] accept_(?:submission|hinted)\w* failed \(id=[0-9a-f-]+")
+_FAILED_MESSAGE = re.compile(r"sluice\.message\.failed (\{.*\})")
 
 
 @dataclass
@@ -24,14 +27,9 @@ class Came:
     problems: list[str]
     #: Milliseconds of the delivery that decided, by case.
     took: dict[str, int] = field(default_factory=dict)
-    #: How often it was handed out until it was parked, by case.
-    deliveries: dict[str, int] = field(default_factory=dict)
+    #: Deliveries that failed, and so are tried again.
+    failed: list[str] = field(default_factory=list)
     peak_mib: int = 0
-
-    def delivered_again(self):
-        """Return the refused cases that were not decided by their first delivery."""
-        refused = [case.name for case in self.cases if not isinstance(case.end, Ends)]
-        return [name for name in refused if self.deliveries.get(name) != 1]
 
 
 def all_cases():
@@ -80,7 +78,7 @@ def run(people, cases, seed=1):
         problems += checker.check(people.operator.storage, name, transactions, first_id=found["first_id"])
     if people.stack.host.instance_pids() != instances:
         problems.append("a process of the app ended")
-    return Came(cases, problems, seen.took(), seen.deliveries(), people.peak_mib())
+    return Came(cases, problems, seen.took(), seen.failed(), people.peak_mib())
 
 
 def _put(publisher, case, job):
@@ -150,11 +148,11 @@ class _Seen:
                 by_message[entry["message_id"].lower()] = by_key[told_as]
         return {name: by_message[message] for name, message in self._sent.items() if message in by_message}
 
-    def deliveries(self):
-        """Return how often what is parked was handed out, by case."""
-        attempts = {name: entry["attempts"] for entry in self._entries for name in self._names(entry)}
-        named = {name: {message, self._jobs[name]} for name, message in self._sent.items()}
-        return {name: attempts[one] for name, both in named.items() for one in both if one in attempts}
+    def failed(self):
+        """Return the deliveries that decided nothing: the calls that failed, and the names of cases that did."""
+        log, names = self._people.stack.host.log.read_text(), {message: name for name, message in self._sent.items()}
+        messages = (json.loads(said)["message_id"].lower() for said in _FAILED_MESSAGE.findall(log))
+        return _FAILED_CALL.findall(log) + [names[message] for message in messages if message in names]
 
     def _names(self, entry):
         return {entry["message_id"].lower(), entry["job"], entry.get("claimed")}
