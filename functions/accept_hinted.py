@@ -1,8 +1,9 @@
-"""Accepts submissions at once when a publisher's hint says that something was dropped. Nothing reads the hint itself."""
+"""Accepts submissions at once when a publisher's hint says that something was dropped. It says where to look at most."""
 
 import azure.functions as func
 
 from shared.app import App
+from shared.signals import HINTED_QUEUE
 from shared.telemetry import discreet
 
 
@@ -18,7 +19,8 @@ def blueprint(app: App) -> func.Blueprint:
     )
     def accept_hinted(hint: func.ServiceBusMessage) -> None:
         deliveries = hint.delivery_count or 1
+        queue = str((hint.application_properties or {}).get(HINTED_QUEUE) or "")
         with discreet():
-            app.accept_hinted(deliveries)
+            app.accept_hinted(queue, deliveries)
 
     return functions

@@ -1,4 +1,4 @@
-"""Accepts the submissions of the queue `submissions` and of the rooms' queues, and dispatches their chunks."""
+"""Accepts the submissions of the common room, also of publishers who send no hint, and dispatches their chunks."""
 
 import azure.functions as func
 
@@ -9,21 +9,12 @@ from shared.topology import submission_queue
 
 
 def blueprint(app: App) -> func.Blueprint:
-    """Return the blueprint that registers `accept_submission`, and one more function per room."""
+    """Return the blueprint that registers `accept_submission`."""
     functions = func.Blueprint()
-    for room in ("", *app.settings.rooms):
-        _register(functions, room, app)
-    return functions
 
-
-def _register(functions: func.Blueprint, room: str, app: App) -> None:
-    queue = submission_queue(room)
-
-    # A room has no underscore, so no two of them have functions of the same name.
-    @functions.function_name(f"accept_submission_{room.replace('-', '_')}" if room else "accept_submission")
     @functions.queue_trigger(
         arg_name="message",
-        queue_name=queue,
+        queue_name=submission_queue(),
         connection="SluiceStorage",
         data_type=func.DataType.BINARY,  # so that the host passes the publisher's body on unchanged
     )
@@ -31,4 +22,6 @@ def _register(functions: func.Blueprint, room: str, app: App) -> None:
         count = message.dequeue_count or 1
         body, name = message.get_body(), message.id or ""
         with discreet():
-            app.accept(Delivery(queue=queue, message_id=name, body=body, count=count))
+            app.accept(Delivery(queue=submission_queue(), message_id=name, body=body, count=count))
+
+    return functions

@@ -21,7 +21,7 @@ param principalType string = 'User'
 param publishers array = []
 
 @description('Rooms of publishers that do not trust each other: objects with name and publishers (objects with id and type).')
-@maxLength(20)
+@maxLength(200)
 param rooms array = []
 
 @description('Who else may operate Sluice: objects with id (object id) and type (User, Group, ServicePrincipal).')
@@ -56,7 +56,7 @@ param conferenceSenders array = []
 @maxValue(16)
 param seatLanes int = 4
 
-@description('How often an idle instance asks each storage queue that has a trigger, as hh:mm:ss; empty: 00:00:05 by push, 00:01:00 by trigger.')
+@description('How often an idle instance asks each storage queue that has a trigger, as hh:mm:ss; empty: 00:01:00.')
 param pollInterval string = ''
 
 @description('When the app looks for what a lost message would have started: NCRONTAB with six fields, in UTC.')

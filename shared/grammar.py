@@ -184,8 +184,8 @@ def _is_within(number: Decimal) -> bool:
     return number.adjusted() < DIGITS and -int(number.as_tuple().exponent) <= PLACES
 
 
-#: Upper bound of the rooms: each is a function that scales by itself.
-MOST_ROOMS: Final = 20
+#: Upper bound of the rooms; those whose queues a tick looks at in their turn; those whose payloads a day's sweep lists.
+MOST_ROOMS, ROOMS_A_TICK, ROOMS_A_DAY = 200, 4, 20
 
 
 def read_rooms(name: str, text: str, report: Callable[[str], None]) -> tuple[str, ...]:
@@ -200,5 +200,5 @@ def read_rooms(name: str, text: str, report: Callable[[str], None]) -> tuple[str
     if len(set(rooms)) < len(rooms):
         report(f"{name} is {text[:200]!r}: name each room once")
     if len(rooms) > MOST_ROOMS:
-        report(f"{name} names {len(rooms)} rooms, expected at most {MOST_ROOMS}: each is a function of its own")
+        report(f"{name} names {len(rooms)} rooms, expected at most {MOST_ROOMS}")
     return rooms

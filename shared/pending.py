@@ -20,7 +20,7 @@ from shared.azure import MOST_GROUP_ROWS, date_of, expecting_an_answer, write_gr
 from shared.clock import Clock
 from shared.errors import NewerVersionError
 from shared.telemetry import events, tell
-from shared.topology import is_work_queue
+from shared.topology import is_room_queue, is_work_queue
 
 #: Due at every tick.
 AT_ONCE: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -54,6 +54,8 @@ WORK_POINTER: Final = "work"
 REPLAY_POINTER: Final = "replay"
 #: A container that was found gone.
 ROOM_POINTER: Final = "room"
+#: A room's queue of submissions whose publishers send no hints. Its note is when a message was last found there.
+NET_POINTER: Final = "net"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +92,16 @@ _PUT_WITHIN: Final = timedelta(minutes=3)
 
 
 def point_at_work(pending: Pending, clock: Clock, queue: str) -> None:
-    """Leave a pointer before a message is put on a work queue for which no job may be open.
+    """Leave a pointer before a message is put on a queue that no job and no trigger leads to.
 
-    Until the queue is empty, each tick decides and sends permits, as for an open job. Many puts share one pointer.
+    Until a work queue is empty, each tick decides and sends permits, as for an open job. A room's queue is looked at by
+    each tick. Many puts share one pointer.
     """
     if is_work_queue(queue):
         due = (clock.now() + _PUT_WITHIN).replace(second=0, microsecond=0)
         pending.add(Pointer(WORK_POINTER, due, queue))
+    elif is_room_queue(queue):
+        pending.add(Pointer(NET_POINTER, AT_ONCE, queue, note=clock.now().isoformat()))
 
 
 class Range(NamedTuple):

@@ -100,7 +100,7 @@ class Publisher(Closing):
             connections.queues.get_queue_client(submission_queue(room)),
             connections.blobs.get_container_client(payload_container(room)),
             telemetry=connections.telemetry,
-            hints=brief_hints(connections) if hints and connections.has_bus else None,
+            hints=brief_hints(connections, submission_queue(room)) if hints and connections.has_bus else None,
         )
 
     def close(self) -> None:

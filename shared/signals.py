@@ -20,7 +20,9 @@ from shared.topology import SIGNAL_LIFE
 TOPIC: Final = "signals"
 _SIGNALS: Final = Destination("topic", TOPIC)
 _HINTS: Final = Destination("bus", "hints")
-#: The kind of a hint, by which subscriptions filter.
+#: The property of a hint that names the queue of submissions to look at.
+HINTED_QUEUE: Final = "queue"
+#: The kind of a signal, by which subscriptions filter.
 RELEASE: Final = "release"
 #: Permits per transfer, well under the message size of the cheapest tier.
 MOST_AT_ONCE: Final = 100
@@ -182,17 +184,19 @@ class BusPermits(_Kept):
 class BusHints(_Kept):
     """Says over Service Bus that something was dropped, on a connection that is kept. Close it when done."""
 
-    def __init__(self, connections: Connections) -> None:
-        self._sender = BusSender(connections)
+    def __init__(self, connections: Connections, queue: str = "") -> None:
+        """Take the queue that a hint names if its sender gives no other. Empty: all queues of submissions."""
+        self._sender, self._queue = BusSender(connections), queue
 
     def connect(self) -> Exception | None:
         """Open the connection ahead of the first hint, and return the error if that failed. Never raises."""
         return _error_of(lambda: self._sender.connect(_HINTS))
 
-    def __call__(self) -> Exception | None:
+    def __call__(self, queue: str = "") -> Exception | None:
         """Send a hint and return None, or the error if it could not be sent. Never raises."""
-        # Nothing in it: what is not there cannot be believed. The queue sets its time to live.
-        return _error_of(lambda: self._sender.send(_HINTS, [BusMessage(body=b"", content_type=None)]))
+        # Beside the place to look, nothing is in it: what is not there cannot be believed. The queue sets its life.
+        named = {HINTED_QUEUE: queue or self._queue} if queue or self._queue else {}
+        return _error_of(lambda: self._sender.send(_HINTS, [BusMessage(body=b"", content_type=None, properties=named)]))
 
 
 def _error_of(act: Callable[[], object]) -> Exception | None:
@@ -203,9 +207,11 @@ def _error_of(act: Callable[[], object]) -> Exception | None:
     return None
 
 
-def brief_hints(connections: Connections) -> BriefSender:
-    """Build the sender of a publisher's hints. It logs the first failure of an outage."""
-    return BriefSender(BusHints(connections), lambda error: tell(events.HINT_UNSENT, error=describe_error(error)))
+def brief_hints(connections: Connections, queue: str) -> BriefSender:
+    """Build the sender of a publisher's hints, for one queue of submissions. It logs the first failure of an outage."""
+    return BriefSender(
+        BusHints(connections, queue), lambda error: tell(events.HINT_UNSENT, error=describe_error(error))
+    )
 
 
 def release_message(gate: str, epoch: int) -> BusMessage:

@@ -208,16 +208,22 @@ def room_of_queue(queue: str) -> str:
     return queue.removeprefix(_SUBMISSIONS).removeprefix("-")
 
 
+def is_room_queue(queue: str) -> bool:
+    """Check whether a queue takes the submissions of a room beside the common one."""
+    return queue.startswith(f"{_SUBMISSIONS}-")
+
+
 def payload_container(room: str = "") -> str:
     """Return the container that the publishers of a room write payloads into."""
     return f"{_PAYLOADS}-{room}" if room else _PAYLOADS
 
 
 def rooms(names: Sequence[str]) -> Entities:
-    """Return the entities of the publishers who have a queue and a container of their own."""
-    return Entities(
-        "rooms", queues=tuple(map(submission_queue, names)), containers=tuple(map(payload_container, names))
-    )
+    """Return the entities of the publishers who have a queue and a container of their own.
+
+    No function has such a queue as its trigger: hints lead to it, and each tick looks at some.
+    """
+    return Entities("rooms", lanes=tuple(map(submission_queue, names)), containers=tuple(map(payload_container, names)))
 
 
 def topology(work_queues: int = 1, entities: Sequence[Entities] = ()) -> Topology:

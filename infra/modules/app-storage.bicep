@@ -18,7 +18,7 @@ param tags object
 param workQueues int
 
 @description('Names of the rooms.')
-@maxLength(20)
+@maxLength(200)
 param rooms array
 
 @description('What each capability that is on brings, as capabilities.json has it.')
@@ -36,12 +36,11 @@ var entities = loadJsonContent('../entities.json').storage
 var workQueueNames = concat(take(entities.workQueues, workQueues), take(entities.workPoisonQueues, workQueues))
 var inbound = loadJsonContent('../entities.json').inbound
 var roomQueueNames = [for room in rooms: '${inbound.queue}-${room}']
-var roomPoisonQueueNames = [for room in rooms: '${inbound.queue}-${room}${inbound.poisonSuffix}']
 var roomContainerNames = [for room in rooms: '${inbound.container}-${room}']
 var partQueueNames = [for part in parts: part.storage.queues]
 var partContainerNames = [for part in parts: part.storage.containers]
 var partTableNames = [for part in parts: part.storage.tables]
-var queueNames = concat(entities.queues, workQueueNames, roomQueueNames, roomPoisonQueueNames, flatten(partQueueNames))
+var queueNames = concat(entities.queues, workQueueNames, roomQueueNames, flatten(partQueueNames))
 var containerNames = concat(entities.containers, roomContainerNames, flatten(partContainerNames))
 var tableNames = concat(entities.tables, flatten(partTableNames))
 

@@ -61,7 +61,7 @@ param componentName string
 param workQueues int
 
 @description('Names of the rooms.')
-@maxLength(20)
+@maxLength(200)
 param rooms array
 
 @description('The settings that say which capabilities are on, and how many bus queues of a kind they have.')
@@ -74,7 +74,7 @@ param tickSchedule string
 @allowed(['push', 'trigger'])
 param dequeue string
 
-@description('How often an idle instance asks a storage queue; empty: as the mode has it.')
+@description('How often an idle instance asks a storage queue; empty: as host.json has it.')
 param pollInterval string
 
 @description('Workloads that jobs may name; empty: as the settings have it.')
@@ -184,9 +184,7 @@ var own = {
   SluiceBus__credential: 'managedidentity'
   SluiceBus__clientId: identityClientId
 }
-// By push only the intake is polled, so host.json may ask often. By trigger each work queue is, by every instance.
-var poll = empty(pollInterval) && dequeue == 'trigger' ? '00:01:00' : pollInterval
-var polling = empty(poll) ? {} : { AzureFunctionsJobHost__extensions__queues__maxPollingInterval: poll }
+var polling = empty(pollInterval) ? {} : { AzureFunctionsJobHost__extensions__queues__maxPollingInterval: pollInterval }
 var code = empty(workloads) ? {} : { SLUICE_WORKLOADS: workloads }
 var warm = empty(warmIdentityId) ? {} : {
   SLUICE_WARM_SITE: site.id

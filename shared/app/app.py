@@ -27,6 +27,7 @@ from shared.payload import WORK, PayloadReader, PayloadStores
 from shared.pending import (
     FRONT_POINTER,
     GATE_POINTER,
+    NET_POINTER,
     ORPHANS_POINTER,
     OUTBOX_POINTER,
     PENDING,
@@ -38,7 +39,7 @@ from shared.pending import (
     Followers,
     Range,
 )
-from shared.pipeline import Received, Settled
+from shared.pipeline import Net, Received, Settled
 from shared.settings import Dequeue, Settings
 from shared.signals import Hint
 from shared.telemetry import describe_error, events, place, tell
@@ -49,6 +50,8 @@ from shared.workloads import Workloads
 GATES_TAKE: Final = timedelta(seconds=20)
 #: How long a tick begins anything further of one capability.
 CAPABILITY_TAKES: Final = timedelta(minutes=3)
+#: How long a tick takes submissions from rooms whose publishers send no hints.
+NET_TAKES: Final = timedelta(seconds=20)
 #: How long a tick steps replays.
 REPLAYS_TAKE: Final = timedelta(seconds=20)
 #: Minutes between two drains of the hosts' poison queues: messages there have failed for good, so they may wait.
@@ -124,7 +127,7 @@ class Tick:
         yield from (partial(step, due, began) for step in self.last)
 
 
-def build_tick(stages: AppStages, parts: Sequence[BuiltPart] = ()) -> Tick:
+def build_tick(stages: AppStages, net: Net, parts: Sequence[BuiltPart] = ()) -> Tick:
     """Build the tick of a process: its followers of due pointers, and the steps before and after them."""
     more = [_step_of(part.verbs, step, stages.clock) for part in parts for step in part.chosen.capability.tick]
     stores, orphans, keeper, tuning = stages.stores, stages.orphans, stages.rooms, stages.tasks.tuning
@@ -145,11 +148,13 @@ def build_tick(stages: AppStages, parts: Sequence[BuiltPart] = ()) -> Tick:
             lambda due, _began: stages.fronts.recall(due.of(FRONT_POINTER)),
         ],
         last=[
+            lambda due, _began: net.run(due.of(NET_POINTER), NET_TAKES.total_seconds()),
             lambda _due, _began: drain_poison_queues(stages),
             lambda due, _began: orphans.run(due.of(ORPHANS_POINTER)),
             lambda _due, _began: stores.attempts.remove_old(stages.settings.retention),
             lambda _due, _began: keeper.look_for_containers(),
             lambda _due, _began: keeper.look_for_queues(),
+            lambda _due, _began: keeper.drain_leftovers(),
             lambda due, _began: tuning.run() if due.is_job_open or stages.tasks.stranded.find() else None,
             *more,
             # At the end, because it waits for the effects of a wave.
@@ -199,17 +204,18 @@ class App(Closing):
         # Built here, so that no two threads build them.
         self._acceptance, self._processor, self._settler = stages.arrivals, stages.processor, stages.settler
         self.parts = Parts(self.stores, settings)
-        self._releaser, self._tick = stages.releaser, build_tick(stages, self.parts.built)
         self._hint_follower = stages.tasks.hint_follower(stages.arrivals.handle)
+        net = Net(rooms=settings.rooms, look=self._hint_follower.look, pending=self.stores.pending, clock=stages.clock)
+        self._releaser, self._tick = stages.releaser, build_tick(stages, net, self.parts.built)
         self._tasks, self._drain = stages.tasks, stages.tasks.drain(self.process_now) if self.is_pushed else None
 
     def accept(self, delivery: Delivery) -> None:
         """Accept a submission and dispatch its chunks."""
         self._acceptance.handle(delivery)
 
-    def accept_hinted(self, deliveries: int = 1) -> None:
-        """Accept all that waits on the queues of submissions, because a hint came."""
-        self._hint_follower.on_hint(deliveries)
+    def accept_hinted(self, queue: str = "", deliveries: int = 1) -> None:
+        """Accept all that waits on a queue of submissions, or on all of them, because a hint came."""
+        self._hint_follower.on_hint(queue, deliveries)
 
     def process(self, delivery: Delivery) -> None:
         """Process a chunk or finish a job that a trigger delivered, once it is this message's turn."""

@@ -25,7 +25,7 @@ from shared.dequeue import (
 from shared.gate import Batches, Outflow, Releaser
 from shared.memory import Memory
 from shared.messages import Delivery
-from shared.parked import Deliveries
+from shared.parked import Deliveries, drain_poison
 from shared.payload import WORK, Limits, PayloadReader, PayloadStores
 from shared.pipeline import (
     MOST,
@@ -167,9 +167,10 @@ class Tasks:
         """Build the follower of hints."""
         stores = self.stores
         return HintFollower(
-            sweep=partial(sweep, stores.intake_queues(self.settings.rooms), clock=self.clock, visibility=VISIBILITY),
+            sources=stores.intake_queues(self.settings.rooms),
+            sweep=partial(sweep, clock=self.clock, visibility=VISIBILITY),
             handle=handle,
-            put_poison=stores.put_poison,
+            park=stores.park_spent,
             send_hint=stores.send_hint,
             monotonic=self.clock.monotonic,
         )
@@ -403,4 +404,5 @@ class AppStages:
             queues=self.stores.connections.queues,
             pending=self.stores.pending,
             clock=self.clock,
+            drain=partial(drain_poison, parking=self.stores.parking, attempts=self.stores.attempts),
         )

@@ -14,7 +14,7 @@ from shared.dequeue import CONTAINER, BlobSlots, WorkQueue
 from shared.gate import NEVER_EXPIRES, PARALLEL, FirstChunks, Gates, HeldTable, HeldWork, ReceiptTable, Slices
 from shared.ids import RangeGenerator
 from shared.ledger import TableLedger
-from shared.messages import Permit
+from shared.messages import Delivery, Permit
 from shared.operating import (
     AuditTable,
     GateReader,
@@ -29,7 +29,7 @@ from shared.operating import (
     nobody,
 )
 from shared.outbox import BusAnnouncements, Outbox
-from shared.parked import Attempts, ParkedTable, Parking, QueuesPut, Stages
+from shared.parked import Attempts, ParkedTable, Parking, QueuesPut, Stages, park_spent
 from shared.pending import OUTBOX_POINTER, PendingTable, point_at_work
 from shared.pipeline import (
     BusResults,
@@ -46,7 +46,7 @@ from shared.pipeline import (
 )
 from shared.scaling import WARM_RECORD, WarmRecords, WarmSources
 from shared.signals import BusHints, BusPermits, BusSignals, NoSignals, Signals
-from shared.topology import GUARD, POISON_SUFFIX, URGENT, submission_queue, work_queue_names
+from shared.topology import GUARD, URGENT, submission_queue, work_queue_names
 from shared.usage import DayBudget, Diary, load, read_day
 
 #: Seconds for which a received message is hidden.
@@ -221,9 +221,10 @@ class Stores(Closing):
         """The reader of the outputs of jobs."""
         return OutputReader(outputs=self.container("outputs"), totals=self.totals)
 
-    def put_poison(self, queue: str, body: bytes) -> None:
-        """Put a copy of a message on the poison queue of its queue, as the host does."""
-        self.put(queue + POISON_SUFFIX, body.decode())
+    def park_spent(self, delivery: Delivery) -> None:
+        """Park a submission that was delivered as often as the host allows."""
+        why = f"it was delivered {delivery.count} times from {delivery.queue}"
+        park_spent(self.parking, delivery, [delivery.message_id], why)
 
     def day_budget(self, budget: Decimal | None) -> DayBudget:
         """Build the budget of the day. It makes one request per decision, and none without a budget."""

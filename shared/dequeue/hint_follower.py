@@ -1,29 +1,35 @@
-"""Follows hints: takes what publishers dropped at once, instead of waiting for the host's poll.
+"""Follows hints: takes what publishers dropped at once, instead of waiting for the host's poll or the tick.
 
-    hint -> a pass: tasks receive until each queue of submissions is empty -> one more pass if a hint came meanwhile
+    hint -> its queue is asked for -> passes over the queues asked for, some messages of each, until all are empty
 
-A hint says nothing but "look". So a hint that comes during a pass only asks this process for one more, and costs no
-request. After a pass that found nothing, the next one waits a little. So a flood of hints costs few receives.
+A hint says nothing but where to look, and one without a queue means all. So a hint that comes during a pass only asks
+this process for one more, and costs no request. After a pass that found nothing, the next one waits a little, and no
+pass looks at more than a few queues. So a flood of hints costs few receives, and delays others by few passes.
 
-The host's own trigger takes from the same queues. It is the net for every hint that was lost, and receives a message
-that was not deleted here. A message is received by one of them at a time, and accepting it twice counts once.
+A pass takes few messages of each queue. So a room with many delays the others by one pass.
+
+A net finds what no hint led to: the host's own trigger on the common queue, and the tick, which looks at the rooms in
+turn. A message is received by one of them at a time, and accepting it twice counts once.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 from threading import Lock
 from typing import Final
 
+from shared.dequeue.work_queue import ReceivedMessage, WorkSource
 from shared.gate import TAKES_FOR
 from shared.messages import Delivery
 from shared.telemetry import describe_error, events, tell
 from shared.topology import GUARD, LOOKS_EVERY
 
-#: As `maxDequeueCount` in host.json: the delivery at which a message goes to the poison queue. The host's count too.
+#: As `maxDequeueCount` in host.json: a message is parked at this delivery. The host's count too.
 MOST_DELIVERIES: Final = 100
+#: Queues of a pass, and messages of each.
+MOST_QUEUES, PORTION = 32, 16
 #: Seconds between a pass that found nothing and the next.
 REST: Final = 0.2
 
@@ -43,91 +49,152 @@ class Followed(StrEnum):
 class HintFollower:
     """Follows the hints of one process."""
 
-    #: Makes a pass: calls the given function for each message until every queue is empty, or until the given moment.
-    sweep: Callable[[Callable[[Delivery], object], float], object]
+    #: The queues of submissions.
+    sources: Sequence[WorkSource]
+    #: Makes a pass: calls the given function for each message of these until all are empty, or until the given moment.
+    sweep: Callable[[Sequence[WorkSource], Callable[[Delivery], object], float], object]
     #: Handles a delivery. After the given moment, by the monotonic clock, it begins no further step of its own.
     handle: Callable[[Delivery, float], object]
-    #: Puts a copy of a message on the poison queue of its queue.
-    put_poison: Callable[[str, bytes], object]
-    #: Sends a hint, or returns why it could not.
-    send_hint: Callable[[], Exception | None]
+    #: Parks a message that was delivered as often as the host allows.
+    park: Callable[[Delivery], object]
+    #: Sends a hint for a queue, or for all by the empty text, or returns why it could not.
+    send_hint: Callable[[str], Exception | None]
     monotonic: Callable[[], float]
     pause: Callable[[float], object] = time.sleep
     _lock: Lock = field(default_factory=Lock, init=False)
-    _is_asked: bool = field(default=False, init=False)
+    #: The queues asked for, each once, in their turn.
+    _asked: dict[str, None] = field(default_factory=dict, init=False)
     _is_running: bool = field(default=False, init=False)
     #: No pass begins before this moment.
     _rests_until: float = field(default=-inf, init=False)
 
-    def on_hint(self, deliveries: int = 1) -> Followed:
-        """Take what waits, until the queues are empty or the time is up.
+    def on_hint(self, queue: str = "", deliveries: int = 1) -> Followed:
+        """Take what waits on this queue, or on all, until they are empty or the time is up.
 
         A hint that was delivered before had a holder that died, whose messages are still hidden. So it stays for the time
         of GUARD.
         """
+        known = [source.name for source in self.sources]
+        # Publishers write hints. One for a queue that is not there leads nowhere.
+        names = [name for name in known if name == queue or not queue]
         stays_until = self.monotonic() + (GUARD.total_seconds() if deliveries > 1 else 0.0)
-        while (followed := self._visit()) is not Followed.HANDED_OVER and self.monotonic() < stays_until:
+        while (followed := self._visit(names)) is not Followed.HANDED_OVER and self.monotonic() < stays_until:
             self.pause(LOOKS_EVERY)
         return followed
 
-    def _visit(self) -> Followed:
+    def look(self, queues: Sequence[str], seconds: float) -> Collection[str]:
+        """Take what waits on these queues, for so many seconds. Return those where something was found.
+
+        Nothing is found by a call that joined a pass.
+        """
+        found: set[str] = set()
+        self._visit(queues, seconds, found)
+        return found & set(queues)
+
+    def _visit(
+        self, names: Sequence[str], seconds: float = TAKES_FOR.total_seconds(), found: set[str] | None = None
+    ) -> Followed:
         with self._lock:
-            self._is_asked = True
+            self._asked.update(dict.fromkeys(names))
             if self._is_running:
                 return Followed.JOINED
             self._is_running = True
-        until = self.monotonic() + TAKES_FOR.total_seconds()
+        until = self.monotonic() + seconds
         try:
-            while self._take_turn():
-                self._pass(until)
+            while turn := self._take_turn():
+                taken = self._pass(turn, until)
+                if found is not None:
+                    found |= taken
                 if self.monotonic() >= until:
-                    self._stop()
-                    if (error := self.send_hint()) is not None:
-                        tell(events.HINT_UNSENT, error=describe_error(error))
-                    return Followed.HANDED_OVER
+                    return self._hand_over(self._stop())
         except BaseException:
             self._stop()
             raise
         return Followed.DONE
 
-    def _take_turn(self) -> bool:
-        """Answer all hints until now by one pass. False: no hint came, so the next one begins anew."""
+    def _take_turn(self) -> Sequence["_Portion"]:
+        """Return the queues of the next pass. Without any that is asked for, the next hint begins anew."""
         with self._lock:
-            self._is_running, self._is_asked = self._is_asked, False
-            return self._is_running
+            names = list(self._asked)[:MOST_QUEUES]
+            for name in names:
+                del self._asked[name]
+            self._is_running = bool(names)
+        return [_Portion(source) for source in self.sources if source.name in names]
 
-    def _stop(self) -> None:
+    def _stop(self) -> Sequence[str]:
         with self._lock:
-            self._is_running = False
+            left, self._is_running = list(self._asked), False
+        return left
 
-    def _pass(self, until: float) -> None:
+    def _hand_over(self, left: Sequence[str]) -> Followed:
+        """Have another hint continue with the queues that are asked for. If it cannot be sent, the net does."""
+        if not left:
+            return Followed.DONE
+        if (error := self.send_hint(left[0] if len(left) == 1 else "")) is not None:
+            tell(events.HINT_UNSENT, error=describe_error(error))
+        return Followed.HANDED_OVER
+
+    def _pass(self, portions: Sequence["_Portion"], until: float) -> set[str]:
+        """Take a portion of each queue, and ask again for those that have more. Return where something was found."""
         if (rest := self._rests_until - self.monotonic()) > 0:
             self.pause(rest)
-        found = _Found(self.handle, self.put_poison, until)
-        self.sweep(found.handle, until)
-        self._rests_until = -inf if found.any else self.monotonic() + REST
+        try:
+            self.sweep(portions, lambda delivery: self._handle(delivery, until), until)
+        finally:
+            with self._lock:
+                self._asked.update({one.name: None for one in portions if not one.is_empty})
+        found = {one.name for one in portions if one.has_found}
+        self._rests_until = -inf if found else self.monotonic() + REST
+        return found
 
-
-@dataclass(slots=True)
-class _Found:
-    """Handles the messages of one pass by the host's rules: one that failed too often goes to the poison queue."""
-
-    work: Callable[[Delivery, float], object]
-    put_poison: Callable[[str, bytes], object]
-    until: float
-    any: bool = False
-
-    def handle(self, delivery: Delivery) -> None:
+    def _handle(self, delivery: Delivery, until: float) -> None:
         """Return to have the message deleted, raise to have it redelivered."""
-        self.any = True
         if delivery.count <= MOST_DELIVERIES:
             try:
-                self.work(delivery, self.until)
+                self.handle(delivery, until)
             except Exception:
                 if delivery.count < MOST_DELIVERIES:
                     raise
             else:
                 return
-        # The copy first: a crash in between leaves a message too many, and both are parked as one entry.
-        self.put_poison(delivery.queue, delivery.body)
-        tell(events.MESSAGE_MOVED, queue=delivery.queue, message_id=delivery.message_id, delivery=delivery.count)
+        # Before it is deleted: a crash in between parks it again, as one entry.
+        self.park(delivery)
+        tell(events.MESSAGE_SPENT, queue=delivery.queue, message_id=delivery.message_id, delivery=delivery.count)
+
+
+@dataclass(slots=True)
+class _Portion:
+    """The messages of a queue that one pass may take."""
+
+    source: WorkSource
+    left: int = PORTION
+    #: Whether the queue has no more, and whether it had some.
+    is_empty: bool = False
+    has_found: bool = False
+    _lock: Lock = field(default_factory=Lock, init=False)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.source.name
+
+    def receive(self, most: int) -> Sequence[ReceivedMessage]:
+        """Receive up to so many messages. Without a request once the portion is taken."""
+        with self._lock:
+            size = min(most, self.left)
+            self.left -= size
+        if not size:
+            return ()
+        found = self.source.receive(size)
+        with self._lock:
+            self.left += size - len(found)
+            self.is_empty, self.has_found = not found, self.has_found or bool(found)
+        return found
+
+    def depth(self) -> int:
+        """Return about how many messages the queue has, including the hidden ones. Makes one request."""
+        return self.source.depth()
+
+    def peek(self) -> int:
+        """Return how many messages of the queue could be received now, at most 32. Makes one request."""
+        return self.source.peek()

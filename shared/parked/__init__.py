@@ -42,6 +42,7 @@ from shared.parked.parking import (
     identify_message as identify_message,
     is_nameless as is_nameless,
     park_dead_result as park_dead_result,
+    park_spent as park_spent,
     read_claimed_job as read_claimed_job,
     read_message as read_message,
     split_bundle as split_bundle,

@@ -503,17 +503,23 @@ class _Drain:
         body, source = message.content.encode(), self.queue.queue_name.removesuffix(POISON_SUFFIX)
         why = f"the host moved it from {source} to {self.queue.queue_name}"
         delivery = Delivery(queue=source, message_id=message.id, body=body, count=1)
-        stage, claim = self.parking.stages.identify(delivery)
-        error, known_ids = refuse(DeliveryReason.DELIVERED_TOO_OFTEN, why), []
-        if stage.name == ACCEPT:
-            known_ids = self.attempts.list_drops(source, body) if is_nameless(body) else []
-            claim, error = _explain_failure(delivery, known_ids, why)
-        self.parking.park(stage.name, delivery, error, claim)
+        is_submission = self.parking.stages.identify(delivery)[0].name == ACCEPT
+        known_ids = self.attempts.list_drops(source, body) if is_submission and is_nameless(body) else []
+        park_spent(self.parking, delivery, known_ids, why)
         with expecting_an_answer(f"delete a parked message from queue {self.queue.queue_name!r}"):
             self.queue.delete_message(message)
         self.parked += 1
         if len(known_ids) == 1:
             self.attempts.forget(submission_note(source, body, known_ids[0]))
+
+
+def park_spent(parking: Parking, delivery: Delivery, dropped_as: list[str], why: str) -> None:
+    """Park a message that was delivered as often as the host allows. `dropped_as`: the ids that a submission may have."""
+    stage, claim = parking.stages.identify(delivery)
+    error = refuse(DeliveryReason.DELIVERED_TOO_OFTEN, why)
+    if stage.name == ACCEPT:
+        claim, error = _explain_failure(delivery, dropped_as, why)
+    parking.park(stage.name, delivery, error, claim)
 
 
 def _explain_failure(delivery: Delivery, known_ids: list[str], why: str) -> tuple[Claim, RefusedError]:

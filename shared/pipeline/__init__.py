@@ -31,6 +31,7 @@ from shared.pipeline.dispatch import (
     wake_nobody as wake_nobody,
 )
 from shared.pipeline.finish import Finisher as Finisher, FinishTools as FinishTools, is_finishing as is_finishing
+from shared.pipeline.net import Net as Net
 from shared.pipeline.outputs import Outputs as Outputs, TotalsTable as TotalsTable, row_of_total as row_of_total
 from shared.pipeline.plan import (
     LARGEST as LARGEST,

@@ -10,7 +10,7 @@ removes what is there by then.
 A job of 10,000,000 has 1,250 rows and results, one of an earlier setting 100,000. So they go in groups, and a tick that has
 no time left stops between two groups. The pointer stays due, and the next tick goes on.
 
-`Orphans` removes payloads whose submission never came, once a day. It keeps every blob that anything may still refer to.
+`Orphans` removes payloads whose submission never came, once a day, in some of the rooms in turn. It keeps every blob that anything may still refer to.
 
 A blob is removed when it is older than any message may wait and no parked message names it. A blob `<job>/<sha256>`
 belongs to that job and stays while the job has a row: retention removes it. A blob of any other name belongs to no job,
@@ -27,7 +27,7 @@ so does a smaller `SLUICE_WORK_QUEUES`.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import cached_property
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -41,7 +41,7 @@ from azure.storage.queue import QueueClient, QueueServiceClient
 from shared.azure import expecting_an_answer
 from shared.clock import Clock
 from shared.errors import ParkedTamperedError, PlanLostError
-from shared.grammar import BLOB, owner_of, room_job, room_of
+from shared.grammar import BLOB, ROOMS_A_DAY, owner_of, room_job, room_of
 from shared.ledger import FINISHED, Job, JobState, Ledger, bury, commit, counting
 from shared.messages import unwrap
 from shared.parked import ACCEPT, Entry, ParkedTable
@@ -178,6 +178,12 @@ MARGIN: Final = timedelta(days=1)
 LONGEST_WAIT: Final = timedelta(days=1)
 
 
+def rooms_of_day(rooms: Sequence[str], day: date) -> Sequence[str]:
+    """Return the rooms whose payloads are swept on this day: each once in as many days as there are parts."""
+    parts = -(-len(rooms) // ROOMS_A_DAY) or 1
+    return rooms[day.toordinal() % parts :: parts]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphans:
     """The daily sweep of the payloads."""
@@ -206,12 +212,13 @@ class Orphans:
             self._sweep(pointer, now)
 
     def _sweep(self, pointer: Pointer, now: datetime) -> None:
-        if self._is_behind(now):
+        if self._is_behind(pointer.due.date(), now):
             # The next day's sweep is early enough.
             tell(events.ORPHANS_POSTPONED)
             self.pending.remove(pointer)
             return
-        rooms = {payload_container(room): room for room in ("", *self.rooms)}
+        # By the day on which it began: it may end after midnight.
+        rooms = {payload_container(room): room for room in ("", *rooms_of_day(self.rooms, pointer.due.date()))}
         names = [*rooms, PLANS]
         name, _, token = pointer.note.partition("|")
         pages_left = self.pages_a_tick
@@ -240,11 +247,11 @@ class Orphans:
                 return swept, ""
         return swept, pages.continuation_token or ""
 
-    def _is_behind(self, now: datetime) -> bool:
+    def _is_behind(self, day: date, now: datetime) -> bool:
         with expecting_an_answer("read the oldest submissions"):
             return any(
                 (one.inserted_on or now) < now - LONGEST_WAIT
-                for room in ("", *self.rooms)
+                for room in ("", *rooms_of_day(self.rooms, day))
                 for one in self.queue(submission_queue(room)).peek_messages()
             )
 
@@ -331,6 +338,11 @@ def point_at(pending: PendingTable) -> Callable[[str], object]:
     return lambda container: pending.add(Pointer(ROOM_POINTER, AT_ONCE, container))
 
 
+def poison_of_rooms(names: Sequence[str]) -> list[str]:
+    """Return the poison queues that rooms had when each was a function: until 0.3.0, and beside an instance of it."""
+    return [submission_queue(room) + POISON_SUFFIX for room in names]
+
+
 class Unread(NamedTuple):
     """A queue that no function reads, and how many messages it has."""
 
@@ -343,7 +355,7 @@ def list_unread(queues: QueueServiceClient, work_queues: int, names: Sequence[st
 
     It takes one request, and one for each such queue.
     """
-    known = set(topology(work_queues, [rooms(names)]).queues)
+    known = {*topology(work_queues, [rooms(names)]).queues, *poison_of_rooms(names)}
     found = []
     for name in (one.name for one in queues.list_queues()):
         is_of_work = name.removesuffix(POISON_SUFFIX) in _WORK_QUEUES
@@ -364,6 +376,8 @@ class Rooms:
     queues: QueueServiceClient
     pending: PendingTable
     clock: Clock
+    #: Parks what is on a poison queue.
+    drain: Callable[[QueueClient], object]
 
     def follow(self, pointer: Pointer) -> None:
         """Make the container of a pointer, unless its room was taken off the list."""
@@ -401,6 +415,16 @@ class Rooms:
                 return code == _THERE
         tell(events.ROOM_REMADE, container=container)
         return True
+
+    def drain_leftovers(self) -> None:
+        """Park what an app of 0.3.0 left on the poison queues of rooms, at the hour of the check."""
+        if not (self.rooms and self._is_time()):
+            return
+        with expecting_an_answer("find the poison queues of rooms"):
+            there = {one.name for one in self.queues.list_queues(name_starts_with=f"{submission_queue()}-")}
+        for name in poison_of_rooms(self.rooms):
+            if name in there:
+                self.drain(self.queues.get_queue_client(name))
 
     def look_for_queues(self) -> None:
         """Log the queues that an earlier setting left behind, at the hour of the check."""

@@ -429,12 +429,12 @@ WORKER_POLLING: Final = LogEvent(
     meaning="a worker process receives no permits, and checks the queues itself",
     remedy="read the reason: the bus, its connection, or the right to receive from signals/work",
 )
-MESSAGE_MOVED: Final = LogEvent(
-    name="sluice.message.moved",
+MESSAGE_SPENT: Final = LogEvent(
+    name="sluice.message.spent",
     level=WARNING,
     fields=("queue", "message_id", "delivery"),
-    meaning="a submission failed as often as the host allows, and was moved to its poison queue",
-    remedy="none: the tick parks it within a quarter of an hour (`sluice parked list`)",
+    meaning="a submission failed as often as the host allows, and was parked",
+    remedy="read why it failed, then replay it (`sluice parked list`)",
 )
 HINT_UNSENT: Final = LogEvent(
     name="sluice.hint.unsent",

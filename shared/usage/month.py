@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from shared.azure import BUS, RequestCounts
 from shared.capability import Chosen, Trigger, TriggerKind
+from shared.grammar import ROOMS_A_DAY, ROOMS_A_TICK
 from shared.ledger import Job
 from shared.topology import POISON_SUFFIX, rooms, submission_queue, topology, work_queue_names
 from shared.usage.bill import Prices, add, count_requests, price, take_counts, useful
@@ -71,10 +72,9 @@ class Installation:
 
     @property
     def polled(self) -> tuple[str, ...]:
-        """The storage queues with a trigger: by push only those that publishers drop submissions into."""
-        intake = (submission_queue(), *(f"the queue of room {n}" for n in range(1, self.rooms + 1)))
+        """The storage queues with a trigger: by push only that of the common room, beside those of capabilities."""
         own = (one.source for one in self._triggers if one.kind is TriggerKind.QUEUE)
-        return (*intake, *work_queue_names(0 if self.is_push else self.work_queues), *own)
+        return (submission_queue(), *work_queue_names(0 if self.is_push else self.work_queues), *own)
 
     @property
     def polls_a_day(self) -> int:
@@ -135,7 +135,7 @@ def idle_day(installation: Installation) -> list[Asker]:
 
 def _app(one: Installation) -> list[Asker]:
     ticks, queues = DAY // one.tick_seconds, one.poison_queues
-    looks = queues * DAY // (60 * POISON_MINUTES)
+    looks, net = queues * DAY // (60 * POISON_MINUTES), min(one.rooms, ROOMS_A_TICK) * ticks
     # The urgent lane is one more.
     depths = (one.work_queues + 1) * DAY // (3_600 * DEPTHS_HOURS) if one.is_push else 0
     steps = [step for own in one.capabilities for step in own.capability.tick]
@@ -143,6 +143,7 @@ def _app(one: Installation) -> list[Asker]:
     return [
         Asker(Who.APP, "tick: gates that hold something, what is due", useful(table=REQUESTS_OF_A_TICK * ticks)),
         Asker(Who.APP, f"tick: {queues} poison queues every {POISON_MINUTES} minutes", useful(queue=looks)),
+        *([Asker(Who.APP, "tick: the rooms in turn", useful(queue=net))] if net else []),
         *([Asker(Who.APP, "tick: depths of the work queues, once an hour", useful(queue=depths))] if depths else []),
         *(Asker(Who.APP, f"tick: {meaning}", useful(table=number)) for meaning, number in own),
         Asker(Who.APP, "tick: payloads without a submission, once a day", _payload_sweep(one.rooms)),
@@ -152,7 +153,8 @@ def _app(one: Installation) -> list[Asker]:
             Who.APP,
             "notes of its own request counts",
             useful(
-                table=(REQUESTS_OF_A_TICK * ticks + sum(number for _, number in own) + looks + depths) // MOST_UNNOTED
+                table=(REQUESTS_OF_A_TICK * ticks + sum(number for _, number in own) + looks + net + depths)
+                // MOST_UNNOTED
             ),
         ),
     ]
@@ -160,6 +162,7 @@ def _app(one: Installation) -> list[Asker]:
 
 def _payload_sweep(rooms: int) -> RequestCounts:
     """Count a sweep that finds no old payload: its pointer twice, a peek per queue, a page per container."""
+    rooms = min(rooms, ROOMS_A_DAY)
     return useful(table=2, queue=1 + rooms, blob_list=2 + rooms)
 
 

@@ -14,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import timedelta
 from decimal import Decimal
 from itertools import count
 from threading import Barrier, BrokenBarrierError
@@ -24,14 +23,14 @@ from shared.usage import MONTH, Installation, load, polling_seconds
 from tests.benchmarks.document import write
 from tests.benchmarks.events_stack import DeployedStack, Took, deployed
 from tools.local.paths import ROOT
-from tools.planning.idle_modes import BY_TRIGGER
 
 DOCUMENT = ROOT / "docs" / "appendix" / "performance.md"
 HOST_JSON = json.loads((ROOT / "host.json").read_text())
 POLLING = "AzureFunctionsJobHost__extensions__queues__maxPollingInterval"
-PUSH = {"SLUICE_DEQUEUE": "push"}
-#: As infra/ sets it for this mode.
-TRIGGER = {"SLUICE_DEQUEUE": "trigger", POLLING: f"{timedelta(seconds=BY_TRIGGER)!s:0>8}"}
+#: The sample's interval is for a person beside the terminal.
+DEPLOYED = {POLLING: HOST_JSON["extensions"]["queues"]["maxPollingInterval"]}
+PUSH = {"SLUICE_DEQUEUE": "push", **DEPLOYED}
+TRIGGER = {"SLUICE_DEQUEUE": "trigger", **DEPLOYED}
 OPENING, PLANNED, DROP, HINTED, COMMAND = "opening", "planned", "drop", "hinted", "command"
 #: Seconds of an ordinary goal: from the event to the begin of the first chunk.
 P50, P99 = 0.5, 2.0
@@ -85,9 +84,10 @@ class Found:
 def fleets(options: argparse.Namespace) -> dict[str, Fleet]:
     """Return what runs side by side."""
     return {
-        "push": Fleet(PUSH, options.stacks),
+        # Without a hint a drop waits for the poll.
+        "push": Fleet(PUSH, options.stacks, takes=8 + polling_seconds(HOST_JSON, PUSH)),
         "two": Fleet(PUSH, options.pairs, instances=2),
-        "trigger": Fleet(TRIGGER, options.triggers, takes=2.5 * BY_TRIGGER),
+        "trigger": Fleet(TRIGGER, options.triggers, takes=2.5 * polling_seconds(HOST_JSON, TRIGGER)),
     }
 
 

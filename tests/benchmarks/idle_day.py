@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 
 from functions_local_host.launcher import Host
@@ -24,7 +23,6 @@ from tests.benchmarks.document import write
 from tests.benchmarks.request_log import kinds, read_from
 from tools.local.paths import ROOT
 from tools.local.stack import Stack, StackOptions, running
-from tools.planning.idle_modes import BY_TRIGGER
 
 DOCUMENT = ROOT / "docs" / "appendix" / "idle.md"
 DAY = 86_400
@@ -56,7 +54,7 @@ class Mode:
 
 
 MODES = (
-    Mode("queue triggers", "trigger", f"{timedelta(seconds=BY_TRIGGER)!s:0>8}"),
+    Mode("queue triggers", "trigger", HOST_JSON["extensions"]["queues"]["maxPollingInterval"]),
     Mode("push", "push", HOST_JSON["extensions"]["queues"]["maxPollingInterval"]),
 )
 #: What was measured of each mode, so that the modes may be watched at different times.

@@ -17,15 +17,11 @@ def follower_of(connections, handle, queue):
     """Return a follower of hints on one queue."""
     clock = SystemClock()
     return HintFollower(
-        sweep=partial(
-            sweep,
-            [WorkQueue(connections.queues.get_queue_client(queue), clock, VISIBILITY)],
-            clock=clock,
-            visibility=VISIBILITY,
-        ),
+        sources=[WorkQueue(connections.queues.get_queue_client(queue), clock, VISIBILITY)],
+        sweep=partial(sweep, clock=clock, visibility=VISIBILITY),
         handle=handle,
-        put_poison=lambda queue, body: None,
-        send_hint=lambda: None,
+        park=lambda delivery: None,
+        send_hint=lambda queue: None,
         monotonic=clock.monotonic,
     )
 

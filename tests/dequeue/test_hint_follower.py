@@ -13,7 +13,7 @@ from azure.servicebus.exceptions import ServiceBusError
 from shared.app.stores import VISIBILITY
 from shared.azure.connections import Connections
 from shared.dequeue import listener
-from shared.dequeue.hint_follower import MOST_DELIVERIES, REST, Followed, HintFollower
+from shared.dequeue.hint_follower import MOST_DELIVERIES, MOST_QUEUES, PORTION, REST, Followed, HintFollower
 from shared.dequeue.listener import TASKS, sweep
 from shared.dequeue.task import AGAIN_AFTER
 from shared.telemetry import events
@@ -27,14 +27,15 @@ class Intake:
     """Two queues of submissions, and the follower of their hints."""
 
     def __init__(self, clock, tasks=TASKS, **parts):
-        self.clock, self.done, self.poison, self.hints, self.pauses = clock, [], [], [], []
+        self.clock, self.done, self.parked, self.hints, self.pauses = clock, [], [], [], []
         self.queues = [MemoryQueue(clock, name, VISIBILITY) for name in ("submissions", "submissions-a")]
         self.follower = HintFollower(
             **{
-                "sweep": partial(sweep, self.queues, clock=clock, visibility=VISIBILITY, tasks=tasks),
+                "sources": self.queues,
+                "sweep": partial(sweep, clock=clock, visibility=VISIBILITY, tasks=tasks),
                 "handle": lambda delivery, _until: self.done.append(delivery.body),
-                "put_poison": lambda queue, body: self.poison.append((queue, body)),
-                "send_hint": lambda: self.hints.append(1),
+                "park": lambda delivery: self.parked.append((delivery.queue, delivery.body)),
+                "send_hint": self.hints.append,
                 "monotonic": clock.monotonic,
                 "pause": self.pause,
                 **parts,
@@ -61,6 +62,66 @@ def test_a_hint_takes_what_waits_in_every_room(manual_clock):
     assert sorted(intake.done) == [b"one", b"three", b"two"]
     assert [queue.depth() for queue in intake.queues] == [0, 0]
     assert intake.receives == [0, 0, 1, 2]
+
+
+def test_a_hint_that_names_a_queue_costs_the_receives_of_that_one(manual_clock):
+    """And one that names what is no queue of submissions costs none: publishers write hints."""
+    intake = Intake(manual_clock)
+    for queue in intake.queues:
+        queue.put(b"one")
+    assert intake.follower.on_hint("submissions-a") is Followed.DONE
+    assert [queue.receives for queue in intake.queues] == [[], [1, 0]]
+    assert intake.follower.on_hint("submissions-b", 2) is Followed.DONE
+    assert [queue.receives for queue in intake.queues] == [[], [1, 0]]
+
+
+def test_a_room_with_many_messages_lets_another_one_have_its_turn(manual_clock):
+    """Its hint joins a pass over the first one's queue, and is followed after a portion of that, not after all of it."""
+    intake = Intake(manual_clock, tasks=1)
+    intake.queues[0].put(*[b"many"] * 300)
+
+    def handle(delivery, _until):
+        if not intake.done:
+            intake.queues[1].put(b"one")
+            assert intake.follower.on_hint("submissions-a") is Followed.JOINED
+        intake.done.append(delivery.body)
+
+    intake.follower.handle = handle
+    assert intake.follower.on_hint("submissions") is Followed.DONE
+    assert (len(intake.done), intake.done.index(b"one")) == (301, pytest.approx(PORTION, abs=PORTION))
+
+
+def test_no_pass_looks_at_more_than_a_few_queues(manual_clock):
+    """A hint for all of 201 rooms is many passes, and one for a room that comes during the first waits for few of them."""
+    intake, seen = Intake(manual_clock), []
+
+    def sweep_and_note(sources, handle, until):
+        seen.append([source.name for source in sources])
+        if len(seen) == 1:
+            intake.follower.on_hint("submissions-r7")
+        sweep(sources, handle, until, clock=manual_clock, visibility=VISIBILITY)
+
+    intake.follower.sources = [MemoryQueue(manual_clock, f"submissions-r{n}", VISIBILITY) for n in range(201)]
+    intake.follower.sweep = sweep_and_note
+    assert intake.follower.on_hint() is Followed.DONE
+    assert [len(names) for names in seen] == [MOST_QUEUES] * 6 + [10]
+    assert sum("submissions-r7" in names for names in seen) == 2
+
+
+def test_a_look_says_where_something_was_found(manual_clock):
+    """So the tick knows whose publishers send no hints."""
+    intake = Intake(manual_clock)
+    intake.queues[1].put(b"one")
+    assert intake.follower.look(["submissions", "submissions-a"], 20) == {"submissions-a"}
+    assert intake.follower.look(["submissions", "submissions-a"], 20) == set()
+
+
+def test_a_look_ends_in_time_and_a_hint_goes_on(manual_clock):
+    """A tick has more to do."""
+    intake = Intake(manual_clock, handle=lambda *_: manual_clock.advance(15), tasks=1)
+    intake.queues[1].put(*[b"one"] * 5)
+    assert intake.follower.look(["submissions-a"], 20) == {"submissions-a"}
+    assert (intake.hints, intake.queues[1].depth()) == (["submissions-a"], 3)
 
 
 def test_a_needless_hint_is_one_empty_receive_of_each_queue(manual_clock):
@@ -126,20 +187,20 @@ def test_after_forty_seconds_nothing_new_is_taken_and_another_hint_goes_on(manua
     intake.queues[0].put(*[b"%d" % number for number in range(10)])
     assert intake.follower.on_hint() is Followed.HANDED_OVER
     assert times == [40, 25, 10]
-    assert (intake.hints, intake.queues[0].depth(), intake.queues[0].peek()) == ([1], 7, 7)
+    assert (intake.hints, intake.queues[0].depth(), intake.queues[0].peek()) == (["submissions"], 7, 7)
     assert intake.follower.on_hint() is Followed.HANDED_OVER, "nothing of the first one is left to join"
 
 
 def test_a_handover_without_a_bus_is_told_and_raises_nothing(manual_clock, told):
     """The host's poll finds the rest; a hint that failed would only come again at once."""
     error = ServiceBusError("injected")
-    intake = Intake(manual_clock, handle=lambda *_: manual_clock.advance(41), send_hint=lambda: error, tasks=1)
+    intake = Intake(manual_clock, handle=lambda *_: manual_clock.advance(41), send_hint=lambda _queue: error, tasks=1)
     intake.queues[0].put(b"one", b"two")
     assert intake.follower.on_hint() is Followed.HANDED_OVER
     assert told(events.HINT_UNSENT) == [{"error": "ServiceBusError"}]
 
 
-def test_what_fails_comes_again_and_goes_to_the_poison_queue_with_the_hosts_last_delivery(manual_clock):
+def test_what_fails_comes_again_and_is_parked_at_the_hosts_last_delivery(manual_clock):
     """Before that it stays hidden for half a minute, as after a failure of the host's trigger."""
     counts = []
 
@@ -153,7 +214,7 @@ def test_what_fails_comes_again_and_goes_to_the_poison_queue_with_the_hosts_last
         intake.follower.on_hint()
         manual_clock.advance(AGAIN_AFTER)
     assert counts == list(range(1, MOST_DELIVERIES + 1))
-    assert intake.poison == [("submissions", b"bad")]
+    assert intake.parked == [("submissions", b"bad")]
     assert intake.queues[0].depth() == 0
 
 
@@ -165,16 +226,16 @@ def test_what_was_delivered_too_often_is_not_tried_again(manual_clock):
         intake.queues[0].receive(1)
         manual_clock.advance(AGAIN_AFTER)
     intake.follower.on_hint()
-    assert (intake.done, intake.poison) == ([], [("submissions", b"killer")])
+    assert (intake.done, intake.parked) == ([], [("submissions", b"killer")])
 
 
-def test_a_message_that_could_not_be_put_on_the_poison_queue_stays(manual_clock):
-    """It comes again, and is moved then."""
+def test_a_message_that_could_not_be_parked_stays(manual_clock):
+    """It comes again, and is parked then."""
 
-    def fail(_queue, _body):
+    def fail(_delivery):
         raise ConnectionError("injected")
 
-    intake = Intake(manual_clock, put_poison=fail)
+    intake = Intake(manual_clock, park=fail)
     intake.queues[0].put(b"killer")
     for _ in range(MOST_DELIVERIES):
         intake.queues[0].receive(1)
@@ -225,7 +286,7 @@ def test_a_hint_that_comes_again_stays_until_the_dead_ones_messages_are_visible(
     intake.queues[0].put(b"one")
     intake.queues[0].receive(1)
     assert (intake.follower.on_hint(), intake.done) == (Followed.DONE, [])
-    assert (intake.follower.on_hint(2), intake.done) == (Followed.DONE, [b"one"])
+    assert (intake.follower.on_hint(deliveries=2), intake.done) == (Followed.DONE, [b"one"])
 
 
 def test_the_limits_are_those_of_the_hosts_trigger():

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
@@ -17,7 +18,6 @@ from shared.ledger import Job, Ledger
 from shared.pipeline import PlanStore
 from shared.usage import (
     BUILT_IN,
-    Installation,
     WorkVolume,
     bill_of,
     demand_of_arrivals,
@@ -27,12 +27,13 @@ from shared.usage import (
     read_notes,
 )
 from tools.cli import cost_compare_view as comparison, cost_idle, cost_view as view
-from tools.cli.cost_idle import InstancesOption, PollingOption, both_modes
+from tools.cli.cost_idle import InstancesOption, PollingOption, installed
 from tools.cli.jobs import JobArgument, find_job
 from tools.cli.options import JsonOption, PricesOption, SettingsOption, connected
 from tools.cli.screen import Screen
 from tools.planning.comparison import InlineOrBlob, PushOrPoll, Work
 from tools.planning.example import IdlePolling
+from tools.planning.idle_modes import IdleModes
 from tools.planning.wake_prices import Dispatch, wakings
 
 #: Jobs that a forecast looks back at: each is a request.
@@ -50,7 +51,10 @@ TraceOption = Annotated[
     Path | None,
     typer.Option("--trace", exists=True, dir_okay=False, help="A recorded trace instead of the jobs in the ledger."),
 ]
-PushOption = Annotated[bool, typer.Option("--push/--trigger", help="As with SLUICE_DEQUEUE=push or =trigger.")]
+PushOption = Annotated[
+    bool | None,
+    typer.Option("--push/--trigger", help="As with SLUICE_DEQUEUE=push or =trigger, instead of that of the settings."),
+]
 app.command("idle")(cost_idle.idle)
 
 
@@ -75,15 +79,16 @@ def month_forecast(  # noqa: PLR0913 - each is one fact about the installation
     settings: SettingsOption = None,
     *,
     days: Annotated[int, typer.Option(min=1, max=365, help="How many days of jobs to read.")] = 30,
-    push: PushOption = True,
+    push: PushOption = None,
     instances: InstancesOption = 1,
     polling: PollingOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Forecast a month: work like the last days, polling when idle, and the fixed charges."""
     demand = _demand(trace, settings, days)
-    modes = both_modes(settings, polling, Installation(instances=instances))
-    found = forecast_month(demand, modes.by_push if push else modes.by_trigger, table := load(prices))
+    one = installed(settings, instances=instances, polling=polling)
+    one = one if push is None else replace(one, is_push=push)
+    found = forecast_month(demand, one, table := load(prices))
     if as_json:
         typer.echo(json.dumps(view.month_document(found, table)))
     else:
@@ -117,7 +122,7 @@ def example(prices: PricesOption = None, settings: SettingsOption = None, *, as_
     if as_json:
         typer.echo(json.dumps(view.example_document(IdlePolling())))
     else:
-        view.print_example(IdlePolling(), both_modes(settings, None, Installation()), load(prices), Screen())
+        view.print_example(IdlePolling(), IdleModes.of(installed(settings)), load(prices), Screen())
 
 
 @app.command("compare")

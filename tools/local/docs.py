@@ -196,7 +196,7 @@ def _prices() -> str:
 def _idle() -> str:
     # Without the environment of the person who types: the page describes a deployment.
     deployed = polling_seconds(json.loads((ROOT / "host.json").read_text()), {})
-    modes, prices = IdleModes.of(Installation(), by_push=deployed), load()
+    modes, prices = IdleModes.of(Installation(polling_seconds=deployed)), load()
     header = ["", *(f"by {mode}, {what}" for mode in modes.named for what in ("a day", f"{prices.currency} a month"))]
     rows = []
     for line in modes.lines(prices):

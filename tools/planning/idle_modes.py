@@ -7,9 +7,6 @@ from typing import Final, Self
 
 from shared.usage import DAY, Asker, Installation, Prices, Who, idle_day, price_idle_month
 
-#: By trigger an idle host polls once a minute: a shorter interval would multiply its polls of every work queue.
-BY_TRIGGER: Final = 60.0
-
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -34,14 +31,19 @@ class IdleModes:
 
     by_trigger: Installation
     by_push: Installation
+    #: The installation in words.
+    in_force: str
 
     @classmethod
-    def of(cls, installation: Installation, *, by_push: float, by_trigger: float = BY_TRIGGER) -> Self:
-        """Take an installation in each mode, with the seconds between two polls of an idle queue."""
-        return cls(
-            replace(installation, is_push=False, polling_seconds=by_trigger),
-            replace(installation, is_push=True, polling_seconds=by_push),
-        )
+    def of(cls, installation: Installation) -> Self:
+        """Take an installation in each mode."""
+        said = [
+            "push" if installation.is_push else "trigger",
+            f"{installation.work_queues} work queues",
+            f"{installation.rooms} rooms",
+            *(one.capability.name for one in installation.capabilities),
+        ]
+        return cls(replace(installation, is_push=False), replace(installation, is_push=True), ", ".join(said))
 
     @property
     def named(self) -> Mapping[str, Installation]:

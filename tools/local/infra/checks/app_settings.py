@@ -12,7 +12,6 @@ from tools.local.infra.checks.roles import may_reach
 from tools.local.infra.deployment import Deployment
 from tools.local.infra.finding import Finding
 from tools.local.infra.project import ROOMS, Project, both_ways, with_rooms
-from tools.planning.idle_modes import BY_TRIGGER
 
 #: What the identity-based form of each connection needs.
 IDENTITY: Final[Mapping[str, tuple[str, ...]]] = {
@@ -163,7 +162,7 @@ def _polls(project: Project) -> Iterator[Finding]:
     said = project.json("host.json")["extensions"]["queues"]["maxPollingInterval"]
     for parameters, wanted in (
         ({}, said),
-        ({"dequeue": "trigger"}, _span(int(BY_TRIGGER))),
+        ({"dequeue": "trigger"}, said),
         ({"pollInterval": "00:00:07"}, "00:00:07"),
         ({"dequeue": "trigger", "pollInterval": "00:00:07"}, "00:00:07"),
     ):
@@ -184,10 +183,6 @@ def _threads(project: Project, given: Mapping[str, Any]) -> Iterator[Finding]:
         if values.get(THREADS) != wanted:
             found = f"{THREADS} is {values.get(THREADS)}, host.json lets in {wanted} messages at a time"
             yield Finding(place, found)
-
-
-def _span(seconds: int) -> str:
-    return f"00:{seconds // 60:02}:{seconds % 60:02}"
 
 
 def _outputs(deployment: Deployment) -> Iterator[Finding]:
