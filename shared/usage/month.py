@@ -22,8 +22,6 @@ from shared.usage.diary import MOST_UNNOTED
 DAY: Final = 86_400
 #: The tick's two queries: gates that hold work, and due pointers.
 REQUESTS_OF_A_TICK: Final = 2
-#: The daily check: containers of rooms that are gone, queues that an earlier setting left. Each of these takes one more.
-OF_ROOMS: Final = useful(queue=1, blob_list=1)
 #: Hours between two reads of the depths of the work queues, by push.
 DEPTHS_HOURS: Final = 1
 #: Minutes between two reads of a poison queue.
@@ -148,7 +146,12 @@ def _app(one: Installation) -> list[Asker]:
         *(Asker(Who.APP, f"tick: {meaning}", useful(table=number)) for meaning, number in own),
         Asker(Who.APP, "tick: payloads without a submission, once a day", _payload_sweep(one.rooms)),
         Asker(Who.APP, "tick: old notes of deliveries, once a day", useful(table=1)),
-        Asker(Who.APP, "tick: rooms without a container, queues that no function reads, once a day", OF_ROOMS),
+        Asker(
+            Who.APP,
+            "tick: rooms without a container, queues that no function reads, once a day",
+            # With rooms, one more for the poison queues that those of 0.3.0 had.
+            useful(queue=2 if one.rooms else 1, blob_list=1),
+        ),
         Asker(
             Who.APP,
             "notes of its own request counts",

@@ -165,7 +165,8 @@ def test_idleness_is_listed_by_who_asks(cost, tmp_path, monkeypatch):
     assert {one["who"] for one in said["askers"]} == {"the app", "the host", "the platform"}
     assert said["sums"]["known in all"]["trigger"] <= 18_000
     deployed = polling_seconds(json.loads((ROOT / "host.json").read_text()), {})
-    assert said["polling_seconds"] == {"trigger": 60, "push": deployed}
+    assert said["polling_seconds"] == {"trigger": deployed, "push": deployed}
+    assert said["in_force"] == "push, 1 work queues, 0 rooms"
     assert said["sums"]["polls of idle queues"]["push"] == 86_400 / deployed
     shown = " ".join(cost("idle", settings={}).stdout.split())
     assert f"86,400 / {deployed:g} = {86_400 / deployed:,.0f} requests a day" in shown
@@ -178,10 +179,35 @@ def test_another_interval_than_the_deployed_one_is_priced(cost, tmp_path, monkey
     (tmp_path / "local.settings.json").write_text(json.dumps({"Values": {name: "00:00:02"}}))
     set_to = json.loads(cost("idle", "--json", settings={}).stdout)
     typed = json.loads(cost("idle", "--polling", "1", "--queues", "3", "--json", settings={}).stdout)
-    assert set_to["polling_seconds"] == {"trigger": 60, "push": 2}
+    assert set_to["polling_seconds"] == {"trigger": 2, "push": 2}
     assert typed["sums"]["polls of idle queues"] == {"trigger": 4 * 86_400, "push": 86_400}
     (one,) = [one for one in typed["askers"] if one["what"] == "poll submissions"]
     assert Decimal(one["amount"]["push"]) == Decimal("1.0368")
+
+
+def test_an_idle_day_is_that_of_the_settings_in_force(cost, sluice, tmp_path, monkeypatch):
+    """Of the file, as the app reads it. A flag asks what another one would be, and what is wrong is named."""
+    monkeypatch.chdir(tmp_path)
+    values = {
+        "SLUICE_DEQUEUE": "trigger",
+        "SLUICE_WORK_QUEUES": "3",
+        "SLUICE_ROOMS": "a, b",
+        "SLUICE_CAPABILITIES": "registration",
+    }
+    (tmp_path / "local.settings.json").write_text(json.dumps({"Values": values}))
+    said = json.loads(cost("idle", "--json", settings={}).stdout)
+    assert said["in_force"] == "trigger, 3 work queues, 2 rooms, registration"
+    asked = json.loads(
+        cost("idle", "--rooms", "0", "--queues", "1", "--capabilities", "", "--json", settings={}).stdout
+    )
+    assert asked["in_force"] == "trigger, 1 work queues, 0 rooms"
+    (tmp_path / "local.settings.json").write_text(
+        json.dumps({"Values": {"SLUICE_ROOMS": ",".join(f"r{n}" for n in range(201)), "SLUICE_WORK_QUEUES": "0"}})
+    )
+    bad = sluice("cost", "idle")
+    assert bad.returncode == 2
+    assert "SLUICE_ROOMS names 201 rooms, expected at most 200" in bad.stderr
+    assert "SLUICE_WORK_QUEUES is '0', expected 1 to 100" in bad.stderr
 
 
 def test_a_day_is_what_the_processes_noted(cost, provisioned):

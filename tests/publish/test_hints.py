@@ -179,7 +179,7 @@ def test_the_lines_of_the_page_drop_and_hint(bus, provisioned, tmp_path):
 def test_a_closed_sender_sends_nothing_and_leaves_no_thread(bus, provisioned):
     """As a publisher that is done."""
     with Connections(provisioned.connection_string, bus.connection_string) as connections:
-        sender = brief_hints(connections)
+        sender = brief_hints(connections, "submissions-a")
         assert sender.send()
         sender.close()
         assert (sender.send(), len(hints_on(bus))) == (False, 1)

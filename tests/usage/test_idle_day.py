@@ -1,5 +1,6 @@
 """An idle day: as it is reckoned, and as the app makes it, tick by tick, against storage."""
 
+import json
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
@@ -8,6 +9,7 @@ from hypothesis import given, strategies as st
 
 from shared.app import App, Stores
 from shared.azure.connections import Connections
+from shared.grammar import MOST_ROOMS
 from shared.settings import Settings
 from shared.topology import rooms, topology
 from shared.usage.bill import load
@@ -99,16 +101,27 @@ def test_every_trigger_of_the_app_is_in_the_idle_day():
     assert (found["bus"] + found["topic"]) * DAY // 60 == waits
 
 
-@given(st.integers(0, 20), st.booleans(), st.integers(0, 3))
-def test_a_room_is_one_queue_more_for_every_asker(number, is_push, instances):
-    """Its poison queue is looked at, its queue is polled and counted; nothing else of a day is another number."""
+@given(st.integers(1, MOST_ROOMS), st.booleans(), st.integers(0, 3))
+def test_rooms_cost_the_same_from_sixteen_on(number, is_push, instances):
+    """Each tick looks at four, each day at sixteen. No host polls their queues, and no scale controller counts them."""
     one = idle_day(Installation(rooms=number, is_push=is_push, instances=instances))
     none = idle_day(Installation(is_push=is_push, instances=instances))
     more = sum(asker.a_day for asker in one) - sum(asker.a_day for asker in none)
     noted = max(asker.a_day for asker in one if "notes" in asker.what) - max(
         asker.a_day for asker in none if "notes" in asker.what
     )
-    assert more == number * (96 + 2 + instances * 1_440 + 8_640) + noted
+    assert more == 1_440 * min(number, 4) + 2 * min(number, 16) + 1 + noted
+
+
+def test_an_idle_day_by_push_is_cheaper_than_one_by_trigger():
+    """At the interval of host.json: without rooms, and with one, twenty and two hundred."""
+    seconds = polling_seconds(json.loads((ROOT / "host.json").read_text()), {})
+    days = {
+        rooms: known(Installation(is_push=True, polling_seconds=seconds, rooms=rooms))
+        for rooms in (0, 1, 20, MOST_ROOMS)
+    }
+    assert days[0] <= 16_100 <= known(Installation(is_push=False, polling_seconds=seconds))
+    assert max(days.values()) <= 21_900
 
 
 def test_every_trigger_of_registration_is_in_the_idle_day():
