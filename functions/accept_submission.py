@@ -20,8 +20,8 @@ def blueprint(app: App) -> func.Blueprint:
     )
     def accept_submission(message: func.QueueMessage) -> None:
         count = message.dequeue_count or 1
-        body, name, receipt = message.get_body(), message.id or "", message.pop_receipt or ""
+        body, name = message.get_body(), message.id or ""
         with discreet():
-            app.accept(Delivery(queue=submission_queue(), message_id=name, body=body, count=count, receipt=receipt))
+            app.accept(Delivery(queue=submission_queue(), message_id=name, body=body, count=count))
 
     return functions

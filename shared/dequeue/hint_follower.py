@@ -1,6 +1,6 @@
 """Follows hints: takes what publishers dropped at once, instead of waiting for the host's poll or the tick.
 
-    hint -> its queue is asked for -> passes over the queues asked for, some messages of each, until all are empty
+    hint -> its queue is wanted -> passes over the wanted queues, some messages of each, until all are empty
 
 A hint says nothing but where to look, and one without a queue means all. So a hint that comes during a pass only asks
 this process for one more, and costs no request. After a pass that found nothing, the next one waits a little, and no
@@ -62,8 +62,8 @@ class HintFollower:
     monotonic: Callable[[], float]
     pause: Callable[[float], object] = time.sleep
     _lock: Lock = field(default_factory=Lock, init=False)
-    #: The queues asked for, each once, in their turn.
-    _asked: dict[str, None] = field(default_factory=dict, init=False)
+    #: The queues that hints named, each once, in their turn.
+    _wanted: dict[str, None] = field(default_factory=dict, init=False)
     _is_running: bool = field(default=False, init=False)
     #: No pass begins before this moment.
     _rests_until: float = field(default=-inf, init=False)
@@ -95,7 +95,7 @@ class HintFollower:
         self, names: Sequence[str], seconds: float = TAKES_FOR.total_seconds(), found: set[str] | None = None
     ) -> Followed:
         with self._lock:
-            self._asked.update(dict.fromkeys(names))
+            self._wanted.update(dict.fromkeys(names))
             if self._is_running:
                 return Followed.JOINED
             self._is_running = True
@@ -113,21 +113,21 @@ class HintFollower:
         return Followed.DONE
 
     def _take_turn(self) -> Sequence["_Portion"]:
-        """Return the queues of the next pass. Without any that is asked for, the next hint begins anew."""
+        """Return the queues of the next pass. Without a wanted one, the next hint begins anew."""
         with self._lock:
-            names = list(self._asked)[:MOST_QUEUES]
+            names = list(self._wanted)[:MOST_QUEUES]
             for name in names:
-                del self._asked[name]
+                del self._wanted[name]
             self._is_running = bool(names)
         return [_Portion(source) for source in self.sources if source.name in names]
 
     def _stop(self) -> Sequence[str]:
         with self._lock:
-            left, self._is_running = list(self._asked), False
+            left, self._is_running = list(self._wanted), False
         return left
 
     def _hand_over(self, left: Sequence[str]) -> Followed:
-        """Have another hint continue with the queues that are asked for. If it cannot be sent, the net does."""
+        """Have another hint continue with the wanted queues. If it cannot be sent, the net does."""
         if not left:
             return Followed.DONE
         if (error := self.send_hint(left[0] if len(left) == 1 else "")) is not None:
@@ -135,14 +135,14 @@ class HintFollower:
         return Followed.HANDED_OVER
 
     def _pass(self, portions: Sequence["_Portion"], until: float) -> set[str]:
-        """Take a portion of each queue, and ask again for those that have more. Return where something was found."""
+        """Take a portion of each queue, and want those again that have more. Return where something was found."""
         if (rest := self._rests_until - self.monotonic()) > 0:
             self.pause(rest)
         try:
             self.sweep(portions, lambda delivery: self._handle(delivery, until), until)
         finally:
             with self._lock:
-                self._asked.update({one.name: None for one in portions if not one.is_empty})
+                self._wanted.update({one.name: None for one in portions if not one.is_empty})
         found = {one.name for one in portions if one.has_found}
         self._rests_until = -inf if found else self.monotonic() + REST
         return found

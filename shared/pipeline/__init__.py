@@ -12,6 +12,7 @@
 from shared.pipeline.accept import Acceptance as Acceptance, Arrivals as Arrivals, accept_stage as accept_stage
 from shared.pipeline.cleanup import (
     MOST_OF_A_BATCH as MOST_OF_A_BATCH,
+    Net as Net,
     Orphans as Orphans,
     Retention as Retention,
     Rooms as Rooms,
@@ -31,7 +32,6 @@ from shared.pipeline.dispatch import (
     wake_nobody as wake_nobody,
 )
 from shared.pipeline.finish import Finisher as Finisher, FinishTools as FinishTools, is_finishing as is_finishing
-from shared.pipeline.net import Net as Net
 from shared.pipeline.outputs import Outputs as Outputs, TotalsTable as TotalsTable, row_of_total as row_of_total
 from shared.pipeline.plan import (
     LARGEST as LARGEST,

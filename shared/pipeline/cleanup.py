@@ -1,4 +1,4 @@
-"""Removal and repair by the tick: finished jobs, payloads without a job, and the containers of rooms.
+"""Removal and repair by the tick: finished jobs, payloads without a job, the containers and queues of rooms.
 
 `Retention` buries finished jobs after their time: removes their bytes and chunk rows, and leaves a tombstone.
 
@@ -22,9 +22,13 @@ again touches the blob first. That changes its ETag, and storage refuses the rem
 A publisher's role lets it delete the container of its room. A reader that finds it gone leaves a pointer. Publishers
 that only write leave none, so all containers are also checked once a day. A room taken off the list leaves its queue, and
 so does a smaller `SLUICE_WORK_QUEUES`.
+
+`Net` finds submissions that no hint led to, in rooms, whose queues have no trigger. A tick looks at four rooms in turn and
+at those where something was found within a day, with one receive each. So a day without work costs the same for one room
+and for two hundred. Publishers who send no hints wait for the turn of their room once, and then for the next tick.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
@@ -41,11 +45,20 @@ from azure.storage.queue import QueueClient, QueueServiceClient
 from shared.azure import expecting_an_answer
 from shared.clock import Clock
 from shared.errors import ParkedTamperedError, PlanLostError
-from shared.grammar import BLOB, ROOMS_A_DAY, owner_of, room_job, room_of
+from shared.grammar import BLOB, ROOMS_A_DAY, ROOMS_A_TICK, owner_of, room_job, room_of
 from shared.ledger import FINISHED, Job, JobState, Ledger, bury, commit, counting
 from shared.messages import unwrap
 from shared.parked import ACCEPT, Entry, ParkedTable
-from shared.pending import AT_ONCE, ORPHANS_POINTER, RETENTION_POINTER, ROOM_POINTER, PendingTable, Pointer
+from shared.pending import (
+    AT_ONCE,
+    NET_POINTER,
+    ORPHANS_POINTER,
+    RETENTION_POINTER,
+    ROOM_POINTER,
+    Pending,
+    PendingTable,
+    Pointer,
+)
 from shared.pipeline.plan import PlanStore
 from shared.telemetry import events, tell
 from shared.topology import (
@@ -434,3 +447,46 @@ class Rooms:
             unread = list_unread(self.queues, self.work_queues, self.rooms)
         for one in unread:
             tell(events.QUEUE_UNREAD, queue=one.queue, messages=one.messages)
+
+
+#: How long each tick looks at a room where something was found.
+WATCHED_FOR: Final = timedelta(days=1)
+#: A find is noted anew after so long: a room that is used all the time costs few writes.
+NOTED_EVERY: Final = timedelta(hours=1)
+
+
+def rooms_in_turn(rooms: Sequence[str], now: datetime) -> Sequence[str]:
+    """Return the rooms whose turn it is in this minute."""
+    first = int(now.timestamp()) // 60 * ROOMS_A_TICK
+    return [rooms[(first + number) % len(rooms)] for number in range(min(ROOMS_A_TICK, len(rooms)))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Net:
+    """The looks of the tick at the queues of rooms. One per process."""
+
+    rooms: Sequence[str]
+    #: Takes what waits on these queues, for so many seconds. Returns those where something was found.
+    look: Callable[[Sequence[str], float], Collection[str]]
+    pending: Pending
+    clock: Clock
+
+    def run(self, watched: Sequence[Pointer], seconds: float) -> None:
+        """Look at the rooms whose turn it is and at those of these pointers, and note where something was found."""
+        if not self.rooms:
+            return
+        now, pointers = self.clock.now(), {pointer.id: pointer for pointer in watched}
+        known = set(map(submission_queue, self.rooms))
+        in_turn = map(submission_queue, rooms_in_turn(self.rooms, now))
+        queues = list(dict.fromkeys([*(queue for queue in pointers if queue in known), *in_turn]))
+        found = self.look(queues, seconds)
+        for queue in found:
+            if queue not in pointers or now - _last_find(pointers[queue]) >= NOTED_EVERY:
+                self.pending.add(Pointer(NET_POINTER, AT_ONCE, queue, note=now.isoformat()))
+        for queue, pointer in pointers.items():
+            if queue not in found and (queue not in known or now - _last_find(pointer) >= WATCHED_FOR):
+                self.pending.remove(pointer)
+
+
+def _last_find(pointer: Pointer) -> datetime:
+    return datetime.fromisoformat(pointer.note)

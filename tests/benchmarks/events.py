@@ -26,12 +26,8 @@ from tools.local.paths import ROOT
 
 DOCUMENT = ROOT / "docs" / "appendix" / "performance.md"
 HOST_JSON = json.loads((ROOT / "host.json").read_text())
-POLLING = "AzureFunctionsJobHost__extensions__queues__maxPollingInterval"
-#: The sample's interval is for a person beside the terminal.
-DEPLOYED = {POLLING: HOST_JSON["extensions"]["queues"]["maxPollingInterval"]}
-PUSH = {"SLUICE_DEQUEUE": "push", **DEPLOYED}
-TRIGGER = {"SLUICE_DEQUEUE": "trigger", **DEPLOYED}
-OPENING, PLANNED, DROP, HINTED, COMMAND = "opening", "planned", "drop", "hinted", "command"
+PUSH, TRIGGER = {"SLUICE_DEQUEUE": "push"}, {"SLUICE_DEQUEUE": "trigger"}
+OPENING, PLANNED, HINTED, COMMAND = "opening", "planned", "hinted", "command"
 #: Seconds of an ordinary goal: from the event to the begin of the first chunk.
 P50, P99 = 0.5, 2.0
 
@@ -84,14 +80,13 @@ class Found:
 def fleets(options: argparse.Namespace) -> dict[str, Fleet]:
     """Return what runs side by side."""
     return {
-        # Without a hint a drop waits for the poll.
-        "push": Fleet(PUSH, options.stacks, takes=8 + polling_seconds(HOST_JSON, PUSH)),
+        "push": Fleet(PUSH, options.stacks),
         "two": Fleet(PUSH, options.pairs, instances=2),
         "trigger": Fleet(TRIGGER, options.triggers, takes=2.5 * polling_seconds(HOST_JSON, TRIGGER)),
     }
 
 
-def ways(poll: float) -> list[Way]:
+def ways() -> list[Way]:
     """Return everything that is measured, each with what is promised of it."""
     return [
         Way("`gate open`, push", "push", OPENING, P50, P99),
@@ -99,7 +94,6 @@ def ways(poll: float) -> list[Way]:
         Way("`gate open --at`, push", "push", PLANNED),
         Way("a drop with a hint by a running publisher, push", "push", HINTED, P50, P99),
         Way("a drop with a hint by a new publisher, push", "push", COMMAND),
-        Way("a drop without a hint, push", "push", DROP, p99=poll + 1),
         Way("`gate open`, trigger", "trigger", OPENING),
     ]
 
@@ -107,7 +101,7 @@ def ways(poll: float) -> list[Way]:
 def main(arguments: Sequence[str] = ()) -> int:
     """Measure every way, put the table into docs/appendix/performance.md, and say which goal is missed."""
     options = _options(arguments)
-    known, wanted, found = fleets(options), ways(polling_seconds(HOST_JSON, {})), Found()
+    known, wanted, found = fleets(options), ways(), Found()
     plans = [
         (known[name], plan)
         for name in known
@@ -198,7 +192,7 @@ class _Run:
 
     @staticmethod
     def _prepare(stack: DeployedStack, way: Way, held: list[int], at: float) -> Callable[[], Took]:
-        if way.event in {DROP, COMMAND}:
+        if way.event == COMMAND:
             return lambda: stack.drop(hints=way.event == COMMAND)
         if way.event == HINTED:
             return stack.drop_again

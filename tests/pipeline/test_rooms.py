@@ -26,7 +26,7 @@ class Place:
     def __init__(self, connections):
         self.connections, self.room, self.now = connections, f"team-{next(_numbers)}-{id(self):x}", NOON
         self.container, self.queue = payload_container(self.room), submission_queue(self.room)
-        self.pending = PendingTable(connections.tables.get_table_client("pending"))
+        self.pending, self.drained = PendingTable(connections.tables.get_table_client("pending")), []
         for name in (self.queue, f"{self.queue}-poison"):
             connections.queues.create_queue(name)
 
@@ -39,6 +39,7 @@ class Place:
             queues=self.connections.queues,
             pending=self.pending,
             clock=ManualClock(self.now),
+            drain=self.drained.append,
         )
 
     def tick(self, rooms=None):
@@ -48,6 +49,7 @@ class Place:
             made.follow(pointer)
         made.look_for_containers()
         made.look_for_queues()
+        made.drain_leftovers()
 
     def requests(self):
         """Return how many requests were made so far."""
@@ -138,8 +140,8 @@ def test_what_the_app_keeps_is_never_taken_for_deleted_by_a_publisher(place):
     assert place.pointers() == []
 
 
-def test_the_daily_look_is_two_requests_where_all_is_well(place, told):
-    """One list of containers, one of queues, and one for each queue that is told of; at any other minute nothing."""
+def test_the_daily_look_is_three_requests_where_all_is_well(place, told):
+    """One list of containers, two of queues, and one for each queue that is told of; at any other minute nothing."""
     place.connections.blobs.create_container(place.container)
     before = place.requests()
 
@@ -147,13 +149,14 @@ def test_the_daily_look_is_two_requests_where_all_is_well(place, told):
         made = place.rooms((place.room,))
         made.look_for_containers()
         made.look_for_queues()
+        made.drain_leftovers()
 
     look()
     assert place.requests() == before
     place.now = LOOK
     look()
     made = place.requests() - before
-    assert made == 2 + sum(is_strange(place, one.name) for one in place.connections.queues.list_queues())
+    assert made == 3 + sum(is_strange(place, one.name) for one in place.connections.queues.list_queues())
 
 
 def is_strange(place, queue):
@@ -161,7 +164,7 @@ def is_strange(place, queue):
 
     Tests of other files leave queues of their own here, such as `work-of-worker-1`.
     """
-    known = topology(2, [rooms([place.room])]).queues
+    known = {*topology(2, [rooms([place.room])]).queues, f"{place.queue}-poison"}
     return re.fullmatch(r"submissions-.+|work-\d\d(-poison)?", queue) is not None and queue not in known
 
 
@@ -182,6 +185,15 @@ def test_messages_above_the_number_of_work_queues_are_told_of_once_a_day(place, 
     finally:
         for name in names:
             place.connections.queues.delete_queue(name)
+
+
+def test_what_an_app_of_before_left_on_a_rooms_poison_queue_is_parked_once_a_day(place):
+    """Rooms had such queues, and one of 0.3.0 beside still uses them. A room that never had one costs nothing more."""
+    place.tick()
+    assert place.drained == []
+    place.now = LOOK
+    place.tick(rooms=(place.room, "never-had-one"))
+    assert [queue.queue_name for queue in place.drained] == [f"{place.queue}-poison"]
 
 
 def test_a_queue_that_no_room_names_any_more_is_told_of_once_a_day(place, told):

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Annotated, Final
@@ -12,10 +13,11 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from shared.app import Stores
-from shared.grammar import room_job
+from shared.grammar import ROOMS_A_TICK, read_rooms, room_job
 from shared.payload import DEFAULT_WORKLOAD, OPTIONS
 from shared.publish import Publisher, Sent, read_file
 from tools.cli import job_view as view
+from tools.cli.cost_idle import ROOMS
 from tools.cli.jobs import count_work_queues
 from tools.cli.options import JsonOption, SettingsOption, connected, moment, room_name
 from tools.cli.screen import Screen
@@ -95,7 +97,7 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
                 deadline=deadline,
                 sums=sums or (),
             )
-        _warn(sent, is_hint_due=hint and connections.has_bus)
+        _warn(sent, room, load(settings), is_hint_due=hint and connections.has_bus)
         if not as_json:
             typer.echo(_in_words(sent, room, same))
         reader, name = stores.job_reader(count_work_queues(settings)), room_job(room, sent.job)
@@ -107,9 +109,15 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
         _end(watched, is_shown=not as_json)
 
 
-def _warn(sent: Sent, *, is_hint_due: bool) -> None:
+def _warn(sent: Sent, room: str, environ: Mapping[str, str], *, is_hint_due: bool) -> None:
     if is_hint_due and not sent.is_hinted:
         say("the bus took no hint: the app finds the job at its next poll")
+    if room and not sent.is_hinted:
+        minutes = -(-len(read_rooms(ROOMS, environ.get(ROOMS, ""), lambda _fault: None)) // ROOMS_A_TICK) or 1
+        say(
+            f"without a hint room {room!r} is looked at every {minutes} minutes, and every minute for a day after a "
+            "message was found so"
+        )
     for field in (field for field, total in sent.sums.items() if not total and sent.items):
         say(f"the sum of {field} is 0: if no transaction has that field, check its spelling")
 
