@@ -193,7 +193,7 @@ class _Run:
     @staticmethod
     def _prepare(stack: DeployedStack, way: Way, held: list[int], at: float) -> Callable[[], Took]:
         if way.event == COMMAND:
-            return lambda: stack.drop(hints=way.event == COMMAND)
+            return stack.drop
         if way.event == HINTED:
             return stack.drop_again
         number = held.pop()

@@ -87,10 +87,10 @@ class DeployedStack:
         time.sleep(max(0.0, at - time.time()))
         return self._took(number, at, is_opening=True)
 
-    def drop(self, *, hints: bool) -> Took:
-        """Drop a job without a gate, as `sluice submit` does."""
+    def drop(self) -> Took:
+        """Drop a job without a gate and send a hint, as `sluice submit` does."""
         began = time.time()
-        number = self._drop(hints=hints)
+        number = self._drop(hints=True)
         return self._took(number, began, command=time.time() - began)
 
     def drop_again(self) -> Took:

@@ -247,7 +247,6 @@ def test_a_room_is_looked_at_with_its_queues_and_its_container(sluice, stack_set
     missing = {(finding["kind"], finding["name"]) for finding in report["findings"] if finding["problem"]}
     assert missing == {
         ("queue", "submissions-team-a"),
-        ("queue", "submissions-team-a-poison"),
         ("container", "payloads-team-a"),
     }
 

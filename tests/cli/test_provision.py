@@ -61,7 +61,6 @@ def test_only_what_is_missing_is_made(sluice, empty):
     done = sluice("provision", "--json", settings={**empty, "SLUICE_ROOMS": "team-a"})
     assert {one["name"] for one in outcomes(done)["made"]} == {
         "submissions-team-a",
-        "submissions-team-a-poison",
         "payloads-team-a",
     }
     assert done.returncode == 0

@@ -221,9 +221,9 @@ SEEDS = {
             replacing(APP_STORAGE, "take(entities.workQueues, workQueues)", "take(entities.workQueues, 1)"),
             "queue work-02 of shared/topology.py is not deployed",
         ),
-        "a room without its poison queue": (
-            replacing(APP_STORAGE, ", roomQueueNames, roomPoisonQueueNames,", ", roomQueueNames,"),
-            "queue submissions-team-a-poison of shared/topology.py is not deployed",
+        "a room without its queue": (
+            replacing(APP_STORAGE, "workQueueNames, roomQueueNames,", "workQueueNames,"),
+            "queue submissions-team-a of shared/topology.py is not deployed",
         ),
         "a room without its container": (
             replacing(APP_STORAGE, "entities.containers, roomContainerNames,", "entities.containers,"),
@@ -651,9 +651,9 @@ SEEDS = {
         ),
         "more rooms than there may be": (
             in_json(
-                "own/infra/parameters.json", lambda file: file.update(rooms=[{"name": f"r{n}"} for n in range(21)])
+                "own/infra/parameters.json", lambda file: file.update(rooms=[{"name": f"r{n}"} for n in range(201)])
             ),
-            "rooms has 21 rooms, expected at most 20",
+            "rooms has 201 rooms, expected at most 200",
         ),
         "a parameter that has no place to be given": (
             replacing("infra/main.bicep", "  logRetentionDays: logRetentionDays\n", ""),

@@ -114,10 +114,10 @@ def _warn(sent: Sent, room: str, environ: Mapping[str, str], *, is_hint_due: boo
         say("the bus took no hint: the app finds the job at its next poll")
     if room and not sent.is_hinted:
         minutes = -(-len(read_rooms(ROOMS, environ.get(ROOMS, ""), lambda _fault: None)) // ROOMS_A_TICK) or 1
-        say(
-            f"without a hint room {room!r} is looked at every {minutes} minutes, and every minute for a day after a "
-            "message was found so"
+        then = (
+            f"{minutes} minutes, and every minute for a day after a message was found so" if minutes > 1 else "minute"
         )
+        say(f"without a hint room {room!r} is looked at every {then}")
     for field in (field for field, total in sent.sums.items() if not total and sent.items):
         say(f"the sum of {field} is 0: if no transaction has that field, check its spelling")
 
