@@ -9,6 +9,7 @@ from azure.servicebus import ServiceBusMessage
 
 from shared.app import Stores
 from shared.azure.connections import Connections
+from shared.grammar import MOST_ROOMS
 from shared.ledger.records import FINISHED, JobState
 from shared.publish import Publisher
 from shared.signals import BusHints
@@ -17,11 +18,11 @@ from tests.e2e.test_pipeline import usages, wait_for
 from tests.waiting import until
 from tools.local.stack import StackOptions, running
 
-#: Without the host's trigger on the intake nothing but a hint can start anything.
+#: Without the host's trigger on the intake and without the tick nothing but a hint can start anything.
 ONLY_BY_HINTS = {
     "AzureWebJobs.accept_submission.Disabled": "true",
-    "AzureWebJobs.accept_submission_team_a.Disabled": "true",
-    "SLUICE_ROOMS": "team-a",
+    "AzureWebJobs.tick.Disabled": "true",
+    "SLUICE_ROOMS": ",".join(["team-a", *(f"r{number}" for number in range(MOST_ROOMS - 2)), "last"]),
 }
 #: What a publisher may put into a hint; the second one names what the host tells a function beside a body.
 BODIES = (
@@ -34,7 +35,7 @@ BODIES = (
 
 @pytest.fixture(scope="module")
 def deaf(worker):
-    """An app whose host does not listen to the intake."""
+    """An app of two hundred rooms whose host does not listen to the intake."""
     with (
         running(StackOptions(worker=worker, instances=1, counts_requests=True, settings=ONLY_BY_HINTS)) as stack,
         Connections.parse(stack.settings) as connections,
@@ -52,22 +53,25 @@ def sending(connections):
 def test_a_hint_starts_what_was_dropped_in_any_room(deaf):
     """The poll has no part in it: there is none."""
     _, connections = deaf
-    for room, job in (("", "hinted"), ("team-a", "team-a~hinted")):
+    for room, job in (("", "hinted"), ("team-a", "team-a~hinted"), ("last", "last~hinted")):
         with Publisher.connect(connections, room) as publisher:
             assert publisher.submit(job="hinted", workload="billing", transactions=usages(500)).is_hinted
         assert wait_for(connections, job, FINISHED).state is JobState.COMPLETE
 
 
 def test_without_a_hint_nothing_starts_and_a_later_one_finds_it(deaf):
-    """A lost hint loses no work, and the next one is as good."""
+    """A lost hint loses no work, and the next one is as good, also one of before, which names no queue."""
     _, connections = deaf
-    with Publisher.connect(connections, hints=False) as publisher:
-        publisher.submit(job="unhinted", workload="billing", transactions=usages(500))
+    jobs = {"": "unhinted", "last": "last~unhinted"}
+    for room in jobs:
+        with Publisher.connect(connections, room, hints=False) as publisher:
+            publisher.submit(job="unhinted", workload="billing", transactions=usages(500))
     time.sleep(2)
-    assert Stores(connections).ledger.read("unhinted") is None
+    assert [Stores(connections).ledger.read(job) for job in jobs.values()] == [None, None]
     with BusHints(connections) as hint:
         assert hint() is None
-    assert wait_for(connections, "unhinted", FINISHED).state is JobState.COMPLETE
+    for job in jobs.values():
+        assert wait_for(connections, job, FINISHED).state is JobState.COMPLETE
 
 
 def test_nobody_reads_a_hint(deaf):

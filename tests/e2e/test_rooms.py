@@ -15,12 +15,14 @@ from tools.local.stack import StackOptions, running
 
 LINES = "".join(json.dumps({"account": f"a-{n}", "plan": "basic", "quantity": "1"}) + "\n" for n in range(30)).encode()
 DENIED = {401, 403}
+#: No publisher here sends a hint, so what is in a room waits for the tick.
+SETTINGS = {"SLUICE_ROOMS": "team-a,b", "SLUICE_TICK_SCHEDULE": "*/2 * * * * *"}
 
 
 @pytest.fixture(scope="module")
 def stack(worker):
     """A stack with two rooms."""
-    with running(StackOptions(worker=worker, instances=1, settings={"SLUICE_ROOMS": "team-a,b"})) as started:
+    with running(StackOptions(worker=worker, instances=1, settings=SETTINGS)) as started:
         yield started
 
 
@@ -42,7 +44,7 @@ def submission(job, **fields):
     return {"sluice": {"job": job, **fields}}
 
 
-def test_one_name_in_three_rooms_is_three_jobs_of_three_functions(stack, connections, rooms):
+def test_one_name_in_three_rooms_is_three_jobs(connections, rooms):
     """Each reads its own file of the same name, and is complete with its own count."""
     for number, publisher in enumerate(rooms.values(), 1):
         publisher.put("up/nightly.ndjson", LINES * number)
@@ -50,9 +52,6 @@ def test_one_name_in_three_rooms_is_three_jobs_of_three_functions(stack, connect
     for number, room in enumerate(rooms, 1):
         job = wait_for(connections, f"{room.removeprefix('-')}~nightly".removeprefix("~"), FINISHED)
         assert (job.state, job.totals.accepted.items) == (JobState.COMPLETE, 30 * number)
-    log = stack.host.log.read_text()
-    for function in ("accept_submission", "accept_submission_team_a", "accept_submission_b"):
-        assert f"{function} succeeded" in log
 
 
 @pytest.mark.parametrize("other", ["", "-b"])
