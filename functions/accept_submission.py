@@ -29,6 +29,6 @@ def _register(functions: func.Blueprint, room: str, app: App) -> None:
     )
     def accept_submission(message: func.QueueMessage) -> None:
         count = message.dequeue_count or 1
-        body, name = message.get_body(), message.id or ""
+        body, name, receipt = message.get_body(), message.id or "", message.pop_receipt or ""
         with discreet():
-            app.accept(Delivery(queue=queue, message_id=name, body=body, count=count))
+            app.accept(Delivery(queue=queue, message_id=name, body=body, count=count, receipt=receipt))

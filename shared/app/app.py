@@ -17,6 +17,7 @@ from shared.app.stores import Stores
 from shared.azure import Cause, Connections, because
 from shared.capability import Chosen, TickStep
 from shared.clock import Clock, Closing, all_tried
+from shared.dequeue import Takeovers
 from shared.errors import SettingsError
 from shared.gate import TAKES_FOR, GateTick
 from shared.memory import Memory
@@ -202,10 +203,11 @@ class App(Closing):
         self._releaser, self._tick = stages.releaser, build_tick(stages, self.parts.built)
         self._hint_follower = stages.tasks.hint_follower(stages.arrivals.handle)
         self._tasks, self._drain = stages.tasks, stages.tasks.drain(self.process_now) if self.is_pushed else None
+        self.takeovers = Takeovers(queue=self.stores.trigger_queue, clock=self.stores.clock)
 
     def accept(self, delivery: Delivery) -> None:
-        """Accept a submission and dispatch its chunks."""
-        self._acceptance.handle(delivery)
+        """Accept a submission that a trigger delivered, and dispatch its chunks."""
+        self.takeovers.handle(delivery, self._acceptance.handle)
 
     def accept_hinted(self, deliveries: int = 1) -> None:
         """Accept all that waits on the queues of submissions, because a hint came."""
@@ -213,6 +215,9 @@ class App(Closing):
 
     def process(self, delivery: Delivery) -> None:
         """Process a chunk or finish a job that a trigger delivered, once it is this message's turn."""
+        self.takeovers.handle(delivery, self._process_in_turn)
+
+    def _process_in_turn(self, delivery: Delivery) -> None:
         with self._turns.turn(), self.following.gauge.working():
             self._processor.handle(delivery)
 
@@ -249,6 +254,7 @@ class App(Closing):
 
     def close(self) -> None:
         """Close everything that was opened here. The connections stay open: their maker closes them."""
+        self.takeovers.close()
         self._turns.close()
         self.parts.close()
         self.stores.close()

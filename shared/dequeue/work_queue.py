@@ -166,7 +166,22 @@ class WorkQueue:
             pages = self._queue.receive_messages(messages_per_page=most, visibility_timeout=self._visibility).by_page()
             # Only the first page: without messages in it, the pager would request another one.
             messages = list(next(pages, ()))
-        return [HeldMessage(self._queue, message, self._clock, self._visibility, requested_at) for message in messages]
+        return [self._hold(self._delivery(one), one.pop_receipt, requested_at) for one in messages]
+
+    def take_over(self, delivery: Delivery) -> "HeldMessage":
+        """Hold a message that the host received, in its stead. Makes one request, after which its receipt is used up."""
+        requested_at = self._clock.monotonic()
+        with expecting_an_answer(f"take over message {delivery.message_id!r} of queue {self.name!r}"):
+            taken = self._queue.update_message(
+                delivery.message_id, delivery.receipt, visibility_timeout=self._visibility
+            )
+        return self._hold(delivery, taken.pop_receipt, requested_at)
+
+    def _delivery(self, one: QueueMessage) -> Delivery:
+        return Delivery(queue=self.name, message_id=one.id, body=one.content.encode(), count=one.dequeue_count or 1)
+
+    def _hold(self, delivery: Delivery, receipt: object, since: float) -> "HeldMessage":
+        return HeldMessage(self._queue, delivery, str(receipt), self._clock, length=self._visibility, since=since)
 
     def depth(self) -> int:
         """Return about how many messages it has, including the hidden ones. Makes one request."""
@@ -184,16 +199,12 @@ class WorkQueue:
 class HeldMessage:
     """A message of a storage queue, held by the receipt of its last renewal."""
 
-    def __init__(self, queue: QueueClient, message: QueueMessage, clock: Clock, length: int, since: float) -> None:
+    def __init__(  # noqa: PLR0913 - what it is, by what it is held, and since when
+        self, queue: QueueClient, delivery: Delivery, receipt: str, clock: Clock, *, length: int, since: float
+    ) -> None:
         self._queue, self._clock, self._length = queue, clock, length
-        self._id, self._receipt = message.id, message.pop_receipt
+        self.delivery, self._id, self._receipt = delivery, delivery.message_id, receipt
         self._until, self.due = since + length, since + length / 2
-        self.delivery = Delivery(
-            queue=str(queue.queue_name),
-            message_id=message.id,
-            body=message.content.encode(),
-            count=message.dequeue_count or 1,
-        )
         # Renewing changes the receipt that deleting and giving back need: one of them at a time.
         self._lock, self._is_settled = Lock(), False
 
@@ -270,13 +281,13 @@ class Renewable(Protocol):
 
 
 class Renewals:
-    """Everything that is kept renewed. While entered, a thread of its own calls `renew_due` in time."""
+    """Everything that is kept renewed. While entered, a thread of its own, begun by the first, calls `renew_due` in time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._kept: set[Renewable] = set()
-        self._changed, self._is_ended = Condition(), False
-        self._thread = Thread(target=self._run, name="renewals", daemon=True)
+        self._changed, self._is_entered, self._is_ended = Condition(), False, False
+        self._thread: Thread | None = None
 
     @contextmanager
     def keep_leased(self, held: Renewable) -> Iterator[None]:
@@ -291,6 +302,9 @@ class Renewals:
         """Start renewing it."""
         with self._changed:
             self._kept.add(held)
+            if self._is_entered and self._thread is None:
+                self._thread = Thread(target=self._run, name="renewals", daemon=True)
+                self._thread.start()
             self._changed.notify()
 
     def drop(self, held: Renewable) -> None:
@@ -319,13 +333,14 @@ class Renewals:
                 self._changed.wait(None if wait == inf else wait)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._is_entered = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._changed:
-            self._is_ended = True
+            self._is_entered, self._is_ended = False, True
             self._changed.notify()
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
