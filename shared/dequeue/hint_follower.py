@@ -3,7 +3,9 @@
     hint -> a pass: tasks receive until each queue of submissions is empty -> one more pass if a hint came meanwhile
 
 A hint says nothing but "look". So a hint that comes during a pass only asks this process for one more, and costs no
-request. After a pass that found nothing, the next one waits a little. So a flood of hints costs few receives.
+request. It is done at once, although its pass has not begun: the hint that runs the passes is not done before that pass.
+If the process is killed, the bus delivers that one again, and whoever has it stays until nothing is hidden any more. So
+it answers both. After a pass that found nothing, the next one waits a little. So a flood of hints costs few receives.
 
 The host's own trigger takes from the same queues. It is the net for every hint that was lost, and receives a message
 that was not deleted here. A message is received by one of them at a time, and accepting it twice counts once.
@@ -33,7 +35,7 @@ class Followed(StrEnum):
 
     #: The queues are empty.
     DONE = "done"
-    #: A pass was under way here. It is followed by another one.
+    #: A pass was under way here. It is followed by another one, before the hint that runs them is done.
     JOINED = "joined"
     #: The time was up. Another hint continues.
     HANDED_OVER = "handed over"
@@ -63,12 +65,14 @@ class HintFollower:
         """Take what waits, until the queues are empty or the time is up.
 
         A hint that was delivered before had a holder that died, whose messages are still hidden. So it stays for the time
-        of GUARD.
+        of GUARD, and looks once more after it.
         """
         stays_until = self.monotonic() + (GUARD.total_seconds() if deliveries > 1 else 0.0)
-        while (followed := self._visit()) is not Followed.HANDED_OVER and self.monotonic() < stays_until:
+        while True:
+            began = self.monotonic()
+            if (followed := self._visit()) is Followed.HANDED_OVER or began >= stays_until:
+                return followed
             self.pause(LOOKS_EVERY)
-        return followed
 
     def _visit(self) -> Followed:
         with self._lock:

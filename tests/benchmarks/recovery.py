@@ -59,9 +59,6 @@ STAGES = {
     "finish": Stage("the finish of a job", "finish"),
     "release": Stage("a slice of a gate's held jobs", "release", is_held=True),
 }
-#: The stages whose guard is that of the topology. The others are measured by their name alone: the host's lease lasts ten
-#: minutes, that of a slice of a gate a minute, and the host's trigger mostly takes a submission before its hint.
-GUARDED = ("settle", "work", "finish")
 
 
 @dataclass(frozen=True)
@@ -161,23 +158,35 @@ def main(arguments: Sequence[str] = ()) -> int:
             "which are in shared/topology.py; leave the option out"
         )
     rows, is_good = [], True
-    for name in options.stage or GUARDED:
+    for name in options.stage or STAGES:
         began, (seen, found) = time.monotonic(), measure(STAGES[name], options.kills)
         again, ended = [one.again for one in seen], [one.ended for one in seen]
         is_good &= not found and max(ended) <= WORST and statistics.median(again) <= MEDIAN
         rows.append((STAGES[name].what, len(seen), _said(again), _said(ended), "; ".join(found[:3]) or "exact"))
         print(f"{' | '.join(map(str, rows[-1]))} ({time.monotonic() - began:.0f} s)", flush=True)  # noqa: T201 - commands print
-    lines = [
-        ("the killed process had in hand", "kills", "it goes on elsewhere: median, worst", "all jobs ended", "outputs"),
-        ("---",) * 5,
-        *rows,
-    ]
-    table = "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+    head = (
+        "the killed process had in hand",
+        "kills",
+        "it goes on elsewhere: median, worst",
+        "all jobs ended",
+        "outputs",
+    )
+    table = "\n".join([_line(head), _line(["---"] * len(head)), *_merged([_line(row) for row in rows])])
     said = f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores."
     print(f"{table}\n\n{said}")  # noqa: T201 - commands print
     if not options.dry:
         document.write(DOCUMENT, "recovery", f"{table}\n\n{said}")
     return int(not is_good)
+
+
+def _line(cells):
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _merged(rows):
+    """Return these rows and those of the page that were not measured now, in the order of the stages."""
+    known = {line.split(" | ")[0]: line for line in [*document.read(DOCUMENT, "recovery").splitlines(), *rows]}
+    return [known[one] for one in (f"| {stage.what}" for stage in STAGES.values()) if one in known]
 
 
 def _said(seconds):
@@ -187,7 +196,7 @@ def _said(seconds):
 def _parser():
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.recovery", description=__doc__)
     parser.add_argument(
-        "--stage", action="append", choices=STAGES, help="measure these alone, and write their rows alone"
+        "--stage", action="append", choices=STAGES, help="measure these alone; the page keeps the rows of the others"
     )
     parser.add_argument("--kills", type=int, default=10, help="of each stage")
     parser.add_argument("--dry", action="store_true", help="do not write the page")
