@@ -202,7 +202,7 @@ class Stores(Closing):
         return [WorkQueue(client, self.clock, VISIBILITY) for client in clients]
 
     def trigger_queue(self, name: str) -> WorkQueue:
-        """Build a queue whose messages a trigger delivers."""
+        """Build a queue whose messages come by a trigger."""
         return WorkQueue(self.connections.queues.get_queue_client(name), self.clock, VISIBILITY)
 
     def intake_queues(self, rooms: Sequence[str]) -> list[WorkQueue]:

@@ -2,14 +2,13 @@
 
 Reading order:
 
-- `work_queue`: receive messages, keep them hidden, and read the depth.
+- `work_queue`: receive messages, keep them hidden, and read the depth; take over what triggers delivered.
 - `task`: the loop of one dequeue task, and its hooks.
 - `listener`: as many tasks as the depth calls for.
 - `permits`: the slots of the fleet, and permits for a put.
 - `drain`: the tasks that a permit starts, in the app or in a process of its own.
 - `turns`: how many messages one receive takes; the messages that triggers delivered, under the same slots.
 - `hint_follower`: takes what publishers dropped when a hint comes.
-- `takeovers`: holds in the host's stead what triggers delivered.
 """
 
 from shared.dequeue.drain import (
@@ -31,7 +30,6 @@ from shared.dequeue.permits import (
     When as When,
     choose_slots as choose_slots,
 )
-from shared.dequeue.takeovers import Takeovers as Takeovers
 from shared.dequeue.task import BackOff as BackOff, Listening as Listening, Telling as Telling, pull as pull
 from shared.dequeue.turns import AHEAD as AHEAD, Turns as Turns, UrgentLane as UrgentLane, receive_size as receive_size
-from shared.dequeue.work_queue import DepthSample as DepthSample, WorkQueue as WorkQueue
+from shared.dequeue.work_queue import DepthSample as DepthSample, Takeovers as Takeovers, WorkQueue as WorkQueue

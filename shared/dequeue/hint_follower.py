@@ -4,8 +4,8 @@
 
 A hint says nothing but "look". So a hint that comes during a pass only asks this process for one more, and costs no
 request. It is done at once, although its pass has not begun: the hint that runs the passes is not done before that pass.
-If the process is killed, the bus delivers that one again, and whoever has it stays until nothing is hidden any more. So
-it answers both. After a pass that found nothing, the next one waits a little. So a flood of hints costs few receives.
+If the process is killed, the bus delivers that one again, and it stays until nothing is hidden any more. So it answers
+both. After a pass that found nothing, the next one waits a little. So a flood of hints costs few receives.
 
 The host's own trigger takes from the same queues. It is the net for every hint that was lost, and receives a message
 that was not deleted here. A message is received by one of them at a time, and accepting it twice counts once.
@@ -19,13 +19,12 @@ from math import inf
 from threading import Lock
 from typing import Final
 
+from shared.dequeue.work_queue import MOST_DELIVERIES
 from shared.gate import TAKES_FOR
 from shared.messages import Delivery
 from shared.telemetry import describe_error, events, tell
 from shared.topology import GUARD, LOOKS_EVERY
 
-#: As `maxDequeueCount` in host.json: the delivery at which a message goes to the poison queue. The host's count too.
-MOST_DELIVERIES: Final = 100
 #: Seconds between a pass that found nothing and the next.
 REST: Final = 0.2
 

@@ -3,7 +3,7 @@
     a message -> lease a slot -> more messages wait than it allows -> lease another -> nothing used it for a while -> release
 
 The host has received a message before its function runs. So a message that may not begin waits inside the function, and
-is [held](takeovers.py) meanwhile. It begins only under a slot that this process has leased, as a task that a permit
+is held by `Takeovers` meanwhile. It begins only under a slot that this process has leased, as a task that a permit
 started does. Storage gives a slot to one process at a time, and all slots together allow what was decided. So the fleet
 never has more in work than that, also when several processes start at the same moment and know nothing of each other.
 

@@ -14,9 +14,9 @@ from azure.servicebus.exceptions import ServiceBusError
 from shared.app.stores import VISIBILITY
 from shared.azure.connections import Connections
 from shared.dequeue import listener
-from shared.dequeue.hint_follower import MOST_DELIVERIES, REST, Followed, HintFollower
+from shared.dequeue.hint_follower import REST, Followed, HintFollower
 from shared.dequeue.listener import TASKS, sweep
-from shared.dequeue.task import AGAIN_AFTER
+from shared.dequeue.work_queue import AGAIN_AFTER, MOST_DELIVERIES
 from shared.telemetry import events
 from tests.dequeue import hint_process
 from tests.dequeue.memory_queue import MemoryQueue

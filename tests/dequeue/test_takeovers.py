@@ -8,9 +8,7 @@ from azure.core.exceptions import HttpResponseError
 from shared.app import App, Stores
 from shared.azure.connections import Connections
 from shared.clock import SystemClock
-from shared.dequeue.hint_follower import MOST_DELIVERIES
-from shared.dequeue.takeovers import Takeovers
-from shared.dequeue.work_queue import WorkQueue
+from shared.dequeue.work_queue import MOST_DELIVERIES, Takeovers, WorkQueue
 from shared.errors import StorageUnavailableError
 from shared.messages import Delivery
 from shared.settings import Settings
