@@ -45,7 +45,7 @@ def register(sluice: App) -> None:
         tell(events.CONSOLE_REFUSED, why=why)
     # The host indexes nothing of a capability that is off, so nothing polls and nothing is asked.
     for part in sluice.parts.built:
-        app.register_functions(of_capability.blueprint(part.chosen.triggers, part.verbs))
+        app.register_functions(of_capability.blueprint(part.chosen.triggers, part.verbs, sluice.takeovers))
 
 
 quiet_libraries()

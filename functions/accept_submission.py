@@ -20,8 +20,9 @@ def blueprint(app: App) -> func.Blueprint:
     )
     def accept_submission(message: func.QueueMessage) -> None:
         count = message.dequeue_count or 1
-        body, name = message.get_body(), message.id or ""
+        body, name, receipt = message.get_body(), message.id or "", message.pop_receipt or ""
         with discreet():
-            app.accept(Delivery(queue=submission_queue(), message_id=name, body=body, count=count))
+            queue = submission_queue()
+            app.accept(Delivery(queue=queue, message_id=name, body=body, count=count, receipt=receipt))
 
     return functions

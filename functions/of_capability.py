@@ -7,19 +7,26 @@ from typing import Any, List
 import azure.functions as func
 
 from shared.capability import DeadLetter, HttpAnswer, HttpCall, Trigger, TriggerKind
+from shared.dequeue import Takeovers
 from shared.messages import Delivery
 from shared.telemetry import discreet
 
 
-def blueprint(triggers: Sequence[Trigger], verbs: Any) -> func.Blueprint:
+def blueprint(triggers: Sequence[Trigger], verbs: Any, takeovers: Takeovers) -> func.Blueprint:
     """Return the blueprint that registers a function for each trigger."""
     functions = func.Blueprint()
     for trigger in triggers:
-        _BRANCHES[trigger.kind](functions, trigger, getattr(verbs, trigger.verb))
+        verb = getattr(verbs, trigger.verb)
+        if trigger.kind is TriggerKind.QUEUE:
+            _of_queue(functions, trigger, verb, takeovers)
+        else:
+            _BRANCHES[trigger.kind](functions, trigger, verb)
     return functions
 
 
-def _of_queue(functions: func.Blueprint, trigger: Trigger, verb: Callable[[Delivery], object]) -> None:
+def _of_queue(
+    functions: func.Blueprint, trigger: Trigger, verb: Callable[[Delivery], object], takeovers: Takeovers
+) -> None:
     @functions.function_name(trigger.name)
     @functions.queue_trigger(
         arg_name="message",
@@ -28,9 +35,12 @@ def _of_queue(functions: func.Blueprint, trigger: Trigger, verb: Callable[[Deliv
         data_type=func.DataType.BINARY,  # so that the host passes the sender's body on unchanged
     )
     def of_queue(message: func.QueueMessage) -> None:
-        count, name, body = message.dequeue_count or 1, message.id or "", message.get_body()
+        count, body = message.dequeue_count or 1, message.get_body()
+        name, receipt = message.id or "", message.pop_receipt or ""
         with discreet():
-            verb(Delivery(queue=trigger.source, message_id=name, body=body, count=count))
+            takeovers.handle(
+                Delivery(queue=trigger.source, message_id=name, body=body, count=count, receipt=receipt), verb
+            )
 
 
 def _of_bus(functions: func.Blueprint, trigger: Trigger, verb: Callable[[list[bytes]], object]) -> None:
@@ -124,7 +134,6 @@ def make_reply(answer: HttpAnswer) -> func.HttpResponse:
 
 
 _BRANCHES = {
-    TriggerKind.QUEUE: _of_queue,
     TriggerKind.BUS: _of_bus,
     TriggerKind.BUS_DELIVERY: _of_bus_delivery,
     TriggerKind.DEAD_LETTERS: _of_dead_letters,

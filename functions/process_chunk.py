@@ -20,10 +20,15 @@ def _register(functions: func.Blueprint, number: int, app: App) -> None:
 
     # Adding queues must not rename the function of the first one: settings of the host name it.
     @functions.function_name("process_chunk" if number == 0 else f"process_chunk_{number:02}")
-    @functions.queue_trigger(arg_name="message", queue_name=queue, connection="SluiceStorage")
+    @functions.queue_trigger(
+        arg_name="message",
+        queue_name=queue,
+        connection="SluiceStorage",
+        data_type=func.DataType.BINARY,  # so that no key of a body takes the place of the receipt
+    )
     def process_chunk(message: func.QueueMessage) -> None:
         # Not `async`: the worker runs it in a thread, so that the computation of one chunk holds up no other work.
         count = message.dequeue_count or 1
-        body, name = message.get_body(), message.id or ""
+        body, name, receipt = message.get_body(), message.id or "", message.pop_receipt or ""
         with discreet():
-            app.process(Delivery(queue=queue, message_id=name, body=body, count=count))
+            app.process(Delivery(queue=queue, message_id=name, body=body, count=count, receipt=receipt))

@@ -40,6 +40,8 @@ class Delivery:
     body: bytes
     #: 1 for the first. It counts deliveries, also those that never began to be handled.
     count: int
+    #: By which the host holds it, if it came by a queue trigger.
+    receipt: str = ""
 
 
 class DispatchMessage(Struct, frozen=True, kw_only=True, tag_field="kind", tag="dispatch", forbid_unknown_fields=True):

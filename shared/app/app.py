@@ -17,6 +17,7 @@ from shared.app.stores import Stores
 from shared.azure import Cause, Connections, because
 from shared.capability import Chosen, TickStep
 from shared.clock import Clock, Closing, all_tried
+from shared.dequeue import Takeovers
 from shared.errors import SettingsError
 from shared.gate import TAKES_FOR, GateTick
 from shared.memory import Memory
@@ -208,10 +209,11 @@ class App(Closing):
         net = Net(rooms=settings.rooms, look=self._hint_follower.look, pending=self.stores.pending, clock=stages.clock)
         self._releaser, self._tick = stages.releaser, build_tick(stages, net, self.parts.built)
         self._tasks, self._drain = stages.tasks, stages.tasks.drain(self.process_now) if self.is_pushed else None
+        self.takeovers = Takeovers(queue=self.stores.trigger_queue, clock=self.stores.clock)
 
     def accept(self, delivery: Delivery) -> None:
-        """Accept a submission and dispatch its chunks."""
-        self._acceptance.handle(delivery)
+        """Accept a submission that a trigger delivered, and dispatch its chunks."""
+        self.takeovers.handle(delivery, self._acceptance.handle)
 
     def accept_hinted(self, queue: str = "", deliveries: int = 1) -> None:
         """Accept all that waits on a queue of submissions, or on all of them, because a hint came."""
@@ -219,6 +221,9 @@ class App(Closing):
 
     def process(self, delivery: Delivery) -> None:
         """Process a chunk or finish a job that a trigger delivered, once it is this message's turn."""
+        self.takeovers.handle(delivery, self._process_in_turn)
+
+    def _process_in_turn(self, delivery: Delivery) -> None:
         with self._turns.turn(), self.following.gauge.working():
             self._processor.handle(delivery)
 
@@ -255,6 +260,7 @@ class App(Closing):
 
     def close(self) -> None:
         """Close everything that was opened here. The connections stay open: their maker closes them."""
+        self.takeovers.close()
         self._turns.close()
         self.parts.close()
         self.stores.close()

@@ -201,6 +201,10 @@ class Stores(Closing):
         clients = (self.connections.queues.get_queue_client(name) for name in work_queue_names(number))
         return [WorkQueue(client, self.clock, VISIBILITY) for client in clients]
 
+    def trigger_queue(self, name: str) -> WorkQueue:
+        """Build a queue whose messages come by a trigger."""
+        return WorkQueue(self.connections.queues.get_queue_client(name), self.clock, VISIBILITY)
+
     def intake_queues(self, rooms: Sequence[str]) -> list[WorkQueue]:
         """Build the queues of submissions, of the common room and of these, in the form that a listener takes."""
         clients = (self.connections.queues.get_queue_client(submission_queue(room)) for room in ("", *rooms))

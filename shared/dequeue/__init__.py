@@ -2,7 +2,7 @@
 
 Reading order:
 
-- `work_queue`: receive messages, keep them hidden, and read the depth.
+- `work_queue`: receive messages, keep them hidden, and read the depth; take over what triggers delivered.
 - `task`: the loop of one dequeue task, and its hooks.
 - `listener`: as many tasks as the depth calls for.
 - `permits`: the slots of the fleet, and permits for a put.
@@ -32,4 +32,4 @@ from shared.dequeue.permits import (
 )
 from shared.dequeue.task import BackOff as BackOff, Listening as Listening, Telling as Telling, pull as pull
 from shared.dequeue.turns import AHEAD as AHEAD, Turns as Turns, UrgentLane as UrgentLane, receive_size as receive_size
-from shared.dequeue.work_queue import DepthSample as DepthSample, WorkQueue as WorkQueue
+from shared.dequeue.work_queue import DepthSample as DepthSample, Takeovers as Takeovers, WorkQueue as WorkQueue

@@ -6,6 +6,10 @@ A hint says nothing but where to look, and one without a queue means all. So a h
 this process for one more, and costs no request. After a pass that found nothing, the next one waits a little, and no
 pass looks at more than a few queues. So a flood of hints costs few receives, and delays others by few passes.
 
+Such a hint is done at once, although its pass has not begun: the hint that runs the passes is not done before that pass.
+If the process is killed, the bus delivers that one again. It stays until nothing is hidden any more, and then looks at all
+queues. So it answers for both.
+
 A pass takes few messages of each queue. So a room with many delays the others by one pass.
 
 A net finds what no hint led to: the host's own trigger on the common queue, and the tick, which looks at the rooms in
@@ -20,14 +24,12 @@ from math import inf
 from threading import Lock
 from typing import Final
 
-from shared.dequeue.work_queue import ReceivedMessage, WorkSource
+from shared.dequeue.work_queue import MOST_DELIVERIES, ReceivedMessage, WorkSource
 from shared.gate import TAKES_FOR
 from shared.messages import Delivery
 from shared.telemetry import describe_error, events, tell
 from shared.topology import GUARD, LOOKS_EVERY
 
-#: As `maxDequeueCount` in host.json: a message is parked at this delivery. The host's count too.
-MOST_DELIVERIES: Final = 100
 #: Queues of a pass, and messages of each.
 MOST_QUEUES, PORTION = 32, 16
 #: Seconds between a pass that found nothing and the next.
@@ -39,7 +41,7 @@ class Followed(StrEnum):
 
     #: The queues are empty.
     DONE = "done"
-    #: A pass was under way here. It is followed by another one.
+    #: A pass was under way here. It is followed by another one, before the hint that runs them is done.
     JOINED = "joined"
     #: The time was up. Another hint continues.
     HANDED_OVER = "handed over"
@@ -72,39 +74,49 @@ class HintFollower:
         """Take what waits on this queue, or on all, until they are empty or the time is up.
 
         A hint that was delivered before had a holder that died, whose messages are still hidden. So it stays for the time
-        of GUARD.
+        of GUARD, and looks at all queues after it.
         """
         known = [source.name for source in self.sources]
         # Publishers write hints. One for a queue that is not there leads nowhere.
         names = [name for name in known if name == queue or not queue]
         stays_until = self.monotonic() + (GUARD.total_seconds() if deliveries > 1 else 0.0)
-        while (followed := self._visit(names)) is not Followed.HANDED_OVER and self.monotonic() < stays_until:
+        while True:
+            began = self.monotonic()
+            followed = self._visit(names)
+            if deliveries <= 1:
+                return followed
+            # The dead process may have had hints for others, which joined this one.
+            if followed is Followed.HANDED_OVER:
+                return self._hand_over(known)
+            if began >= stays_until:
+                return self._visit(known)
             self.pause(LOOKS_EVERY)
-        return followed
 
-    def look(self, queues: Sequence[str], seconds: float) -> Collection[str]:
+    def look(self, queues: Collection[str], seconds: float) -> Collection[str]:
         """Take what waits on these queues, for so many seconds. Return those where something was found.
 
-        Nothing is found by a call that joined a pass.
+        No hint joins this: nothing would answer for such a hint if the process is killed.
         """
-        found: set[str] = set()
-        self._visit(queues, seconds, found)
-        return found & set(queues)
+        until, found, left = self.monotonic() + seconds, set[str](), list(queues)
+        while left:
+            portions = self._portions(left)
+            found |= self._sweep(portions, until)
+            left = [one.name for one in portions if not one.is_empty]
+            if self.monotonic() >= until:
+                self._hand_over(left)
+                break
+        return found
 
-    def _visit(
-        self, names: Sequence[str], seconds: float = TAKES_FOR.total_seconds(), found: set[str] | None = None
-    ) -> Followed:
+    def _visit(self, names: Sequence[str]) -> Followed:
         with self._lock:
             self._wanted.update(dict.fromkeys(names))
             if self._is_running:
                 return Followed.JOINED
             self._is_running = True
-        until = self.monotonic() + seconds
+        until = self.monotonic() + TAKES_FOR.total_seconds()
         try:
             while turn := self._take_turn():
-                taken = self._pass(turn, until)
-                if found is not None:
-                    found |= taken
+                self._pass(turn, until)
                 if self.monotonic() >= until:
                     return self._hand_over(self._stop())
         except BaseException:
@@ -119,6 +131,9 @@ class HintFollower:
             for name in names:
                 del self._wanted[name]
             self._is_running = bool(names)
+        return self._portions(names)
+
+    def _portions(self, names: Collection[str]) -> Sequence["_Portion"]:
         return [_Portion(source) for source in self.sources if source.name in names]
 
     def _stop(self) -> Sequence[str]:
@@ -134,18 +149,20 @@ class HintFollower:
             tell(events.HINT_UNSENT, error=describe_error(error))
         return Followed.HANDED_OVER
 
-    def _pass(self, portions: Sequence["_Portion"], until: float) -> set[str]:
-        """Take a portion of each queue, and want those again that have more. Return where something was found."""
+    def _pass(self, portions: Sequence["_Portion"], until: float) -> None:
+        """Take a portion of each queue, and want those again that have more."""
         if (rest := self._rests_until - self.monotonic()) > 0:
             self.pause(rest)
         try:
-            self.sweep(portions, lambda delivery: self._handle(delivery, until), until)
+            has_found = self._sweep(portions, until)
         finally:
             with self._lock:
                 self._wanted.update({one.name: None for one in portions if not one.is_empty})
-        found = {one.name for one in portions if one.has_found}
-        self._rests_until = -inf if found else self.monotonic() + REST
-        return found
+        self._rests_until = -inf if has_found else self.monotonic() + REST
+
+    def _sweep(self, portions: Sequence["_Portion"], until: float) -> set[str]:
+        self.sweep(portions, lambda delivery: self._handle(delivery, until), until)
+        return {one.name for one in portions if one.has_found}
 
     def _handle(self, delivery: Delivery, until: float) -> None:
         """Return to have the message deleted, raise to have it redelivered."""

@@ -23,7 +23,7 @@ from typing import Final, Protocol, TypeAlias
 from shared.azure import looking
 from shared.clock import Clock
 from shared.dequeue.turns import AHEAD, HandlingTime, UrgentLane, receive_size
-from shared.dequeue.work_queue import DepthSample, Partitions, ReceivedMessage, Renewals, WorkSource
+from shared.dequeue.work_queue import AGAIN_AFTER, DepthSample, Partitions, ReceivedMessage, Renewals, WorkSource
 from shared.errors import StorageUnavailableError
 from shared.messages import Delivery
 from shared.telemetry import describe_error, events, place, tell
@@ -164,10 +164,6 @@ def pull(backoff: BackOff, uniform: Callable[[float, float], float] = random.uni
 def push(_empties: int) -> Rest:
     """Answer for tasks that a signal starts: end at the first empty receive."""
     return Rest(0.0, stop=True)
-
-
-#: Seconds after which a failed message is redelivered, as by `visibilityTimeout` in host.json.
-AGAIN_AFTER: Final = 30
 
 
 def _nothing() -> None:

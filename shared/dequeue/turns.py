@@ -2,8 +2,8 @@
 
     a message -> lease a slot -> more messages wait than it allows -> lease another -> nothing used it for a while -> release
 
-The host has received and leased a message before its function runs. So a message that may not begin waits inside the
-function, and the host renews its lease. It begins only under a slot that this process has leased, as a task that a permit
+The host has received a message before its function runs. So a message that may not begin waits inside the function, and
+is held by `Takeovers` meanwhile. It begins only under a slot that this process has leased, as a task that a permit
 started does. Storage gives a slot to one process at a time, and all slots together allow what was decided. So the fleet
 never has more in work than that, also when several processes start at the same moment and know nothing of each other.
 
@@ -67,7 +67,7 @@ class Turns(Closing):
         self._taken, self._cap = 0, 0
         self._seek_at, self._seek_pause = float("-inf"), SEEK_AGAIN
         self._held: dict[int, _HeldSlot] = {}
-        self._renewals, self._is_started = Renewals(clock), False
+        self._renewals = Renewals(clock).__enter__()
 
     @property
     def taken(self) -> int:
@@ -90,9 +90,7 @@ class Turns(Closing):
         with self._changed:
             held = list(self._held.values())
             self._held.clear()
-        if self._is_started:
-            self._is_started = False
-            self._renewals.__exit__(None, None, None)
+        self._renewals.__exit__(None, None, None)
         for one in held:
             one.lease.release()
 
@@ -167,9 +165,6 @@ class Turns(Closing):
             self._seek_pause = SEEK_AGAIN
             number, lease = found
             self._held[number] = held = _HeldSlot(number, lease, self._clock.monotonic(), self._look_after)
-            if not self._is_started:
-                self._is_started = True
-                self._renewals.__enter__()
         self._renewals.keep(held)
         return True
 

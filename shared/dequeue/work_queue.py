@@ -5,10 +5,19 @@
 - `Partitions`: the order in which tasks receive from several queues: in rotation, so that none starves.
 
 Renewals of held messages and leases, each in good time before its end, by one thread per listener.
+
+Takeovers of the messages that queue triggers delivered, so that a killed process holds none of them for long:
+
+    the host receives, for ten minutes -> take over, for GUARD -> work, renewed -> delete, or give back
+
+The host hides what it received for ten minutes, and no setting changes that. The takeover is a renewal by the receipt
+that came with the message. Storage then gives a new receipt, and refuses the old one. So the host's own renewal, release
+and deletion are refused later. The host takes such a refusal as "another one has it", so nothing is lost by it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from math import inf
 from threading import Condition, Lock, Thread
 from types import TracebackType
@@ -18,7 +27,7 @@ from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoun
 from azure.storage.queue import QueueClient, QueueMessage
 
 from shared.azure import expecting_an_answer, looking
-from shared.clock import Clock
+from shared.clock import Clock, Closing
 from shared.errors import StorageUnavailableError
 from shared.messages import Delivery
 from shared.telemetry import describe_error, events, tell
@@ -89,6 +98,10 @@ class Partitions:
             return not self._names if self._ends else in_a_row >= len(self._names)
 
 
+#: Seconds after which a failed message is redelivered, as by `visibilityTimeout` in host.json.
+AGAIN_AFTER: Final = 30
+#: As `maxDequeueCount` in host.json: the delivery at which a message goes to the poison queue. The host's count too.
+MOST_DELIVERIES: Final = 100
 #: The most messages of one receive, or of one peek.
 MOST_MESSAGES: Final = 32
 #: Status codes of a message that is gone, or that another process has received since.
@@ -166,7 +179,22 @@ class WorkQueue:
             pages = self._queue.receive_messages(messages_per_page=most, visibility_timeout=self._visibility).by_page()
             # Only the first page: without messages in it, the pager would request another one.
             messages = list(next(pages, ()))
-        return [HeldMessage(self._queue, message, self._clock, self._visibility, requested_at) for message in messages]
+        return [self._hold(self._delivery(one), one.pop_receipt, requested_at) for one in messages]
+
+    def take_over(self, delivery: Delivery) -> "HeldMessage":
+        """Hold a message that the host received, in its stead. Makes one request, after which its receipt is used up."""
+        requested_at = self._clock.monotonic()
+        with expecting_an_answer(f"take over message {delivery.message_id!r} of queue {self.name!r}"):
+            taken = self._queue.update_message(
+                delivery.message_id, delivery.receipt, visibility_timeout=self._visibility
+            )
+        return self._hold(delivery, taken.pop_receipt, requested_at)
+
+    def _delivery(self, one: QueueMessage) -> Delivery:
+        return Delivery(queue=self.name, message_id=one.id, body=one.content.encode(), count=one.dequeue_count or 1)
+
+    def _hold(self, delivery: Delivery, receipt: object, since: float) -> "HeldMessage":
+        return HeldMessage(self._queue, delivery, str(receipt), self._clock, length=self._visibility, since=since)
 
     def depth(self) -> int:
         """Return about how many messages it has, including the hidden ones. Makes one request."""
@@ -184,16 +212,12 @@ class WorkQueue:
 class HeldMessage:
     """A message of a storage queue, held by the receipt of its last renewal."""
 
-    def __init__(self, queue: QueueClient, message: QueueMessage, clock: Clock, length: int, since: float) -> None:
+    def __init__(  # noqa: PLR0913 - what it is, by what it is held, and since when
+        self, queue: QueueClient, delivery: Delivery, receipt: str, clock: Clock, *, length: int, since: float
+    ) -> None:
         self._queue, self._clock, self._length = queue, clock, length
-        self._id, self._receipt = message.id, message.pop_receipt
+        self.delivery, self._id, self._receipt = delivery, delivery.message_id, receipt
         self._until, self.due = since + length, since + length / 2
-        self.delivery = Delivery(
-            queue=str(queue.queue_name),
-            message_id=message.id,
-            body=message.content.encode(),
-            count=message.dequeue_count or 1,
-        )
         # Renewing changes the receipt that deleting and giving back need: one of them at a time.
         self._lock, self._is_settled = Lock(), False
 
@@ -270,13 +294,13 @@ class Renewable(Protocol):
 
 
 class Renewals:
-    """Everything that is kept renewed. While entered, a thread of its own calls `renew_due` in time."""
+    """Everything that is kept renewed. While entered, a thread of its own, begun by the first, calls `renew_due` in time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._kept: set[Renewable] = set()
-        self._changed, self._is_ended = Condition(), False
-        self._thread = Thread(target=self._run, name="renewals", daemon=True)
+        self._changed, self._is_entered, self._is_ended = Condition(), False, False
+        self._thread: Thread | None = None
 
     @contextmanager
     def keep_leased(self, held: Renewable) -> Iterator[None]:
@@ -291,6 +315,9 @@ class Renewals:
         """Start renewing it."""
         with self._changed:
             self._kept.add(held)
+            if self._is_entered and self._thread is None:
+                self._thread = Thread(target=self._run, name="renewals", daemon=True)
+                self._thread.start()
             self._changed.notify()
 
     def drop(self, held: Renewable) -> None:
@@ -319,13 +346,53 @@ class Renewals:
                 self._changed.wait(None if wait == inf else wait)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._is_entered = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._changed:
-            self._is_ended = True
+            self._is_entered, self._is_ended = False, True
             self._changed.notify()
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
+
+
+@dataclass(slots=True, kw_only=True)
+class Takeovers(Closing):
+    """Handles what triggers delivered to one process. Several threads may call it."""
+
+    #: Makes the queue of this name.
+    queue: Callable[[str], WorkQueue]
+    clock: Clock
+    #: From this delivery on a message stays the host's, which moves one that fails to the poison queue.
+    most_deliveries: int = MOST_DELIVERIES
+    #: Seconds after which a failed message is redelivered.
+    again_after: int = AGAIN_AFTER
+    _renewals: Renewals = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._renewals = Renewals(self.clock).__enter__()
+
+    def handle(self, delivery: Delivery, work: Callable[[Delivery], object]) -> None:
+        """Do the work of a message, and then delete it. If the work fails, give the message back and raise.
+
+        Where the takeover is refused, another process has the message, or a lost reply had the receipt: nothing is done,
+        and the message comes again.
+        """
+        if not delivery.receipt or delivery.count >= self.most_deliveries:
+            work(delivery)
+            return
+        held = self.queue(delivery.queue).take_over(delivery)
+        with self._renewals.keep_leased(held):
+            try:
+                work(delivery)
+            except Exception:
+                held.show_in(self.again_after)
+                raise
+        held.delete()
+
+    def close(self) -> None:
+        """Renew nothing any more."""
+        self._renewals.__exit__(None, None, None)

@@ -28,8 +28,8 @@ SHARDS: Final = 4
 MOST_HOMES: Final = 50
 #: Rows of one reading.
 MOST_DUE: Final = 1000
-#: Between a note and its due time. Its writer needs less, and removes it.
-NOTE_AFTER: Final = timedelta(seconds=60)
+#: Between a note and its due time. Its writer needs less, and removes it. A slower one loses nothing: the note is moved.
+NOTE_AFTER: Final = timedelta(seconds=20)
 _SEND, _EXPIRE, _ALIAS = "send", "expire", "~"
 
 

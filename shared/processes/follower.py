@@ -4,7 +4,10 @@ A hint about a shard leads here, and the tick leads here without any hint.
 
 Hints that something of a shard is due: one scheduled message for each slot of time, for all timeouts in it.
 
-A hint that is lost costs time, and no timeout: the tick reads the agenda too.
+Reminders of notes: one scheduled message for each slot of time, for the notes of every shard. The bus drops those that
+further processes send for the same slot.
+
+A hint or reminder that is lost costs time, and no timeout: the tick reads the agenda too.
 
 The core of a process has all of this, with the runtime and the way to the bus.
 """
@@ -139,49 +142,67 @@ _SHORTEST: Final = timedelta(seconds=1)
 _REMEMBERED: Final = 10_000
 
 
+#: The slot of a reminder. A process sends one a slot at most, and only while it writes notes.
+REMINDED_EVERY: Final = timedelta(seconds=15)
+
+
 class _Due(Struct, frozen=True, tag_field="kind", tag="due"):
     shard: int
 
 
+class _Reminder(Struct, frozen=True, tag_field="kind", tag="remind"):
+    pass
+
+
 class _Wrapper(Struct, frozen=True):
-    sluice: _Due
+    sluice: _Due | _Reminder
 
 
 _decoder: Final = make_decoder(_Wrapper)
 
 
 def due_shards(bodies: Sequence[bytes]) -> list[int]:
-    """Return the shards that hints name, each once. Any other message names none."""
-    found = set()
+    """Return the shards that hints name, each once; a reminder names all. Any other message names none."""
+    found: set[int] = set()
     for body in bodies:
         with suppress(ValueError, RecursionError):
-            found.add(_decoder.decode(body).sluice.shard)
+            what = _decoder.decode(body).sluice
+            found |= {what.shard} if isinstance(what, _Due) else set(range(SHARDS))
     return sorted(found & set(range(SHARDS)))
 
 
 class DueHints:
-    """Schedules the hints of one process. Several threads may use it."""
+    """Schedules the hints and reminders of one process. Several threads may use it."""
 
     def __init__(self, sender: BusSender, to: Destination, lateness: timedelta) -> None:
         """Take the queue, and how late a timeout may be followed: slots are a twelfth of it."""
         self._sender, self._to = sender, to
-        self._slot = max(_SHORTEST, lateness / _SLOTS).total_seconds()
-        self._sent: set[tuple[int, int]] = set()
+        self._slot = max(_SHORTEST, lateness / _SLOTS)
+        self._sent: set[str] = set()
         self._lock = Lock()
 
     def __call__(self, shard: int, due: datetime) -> None:
         """Have somebody look at a shard at the end of the slot, unless this process did so before."""
-        slot = ceil(due.timestamp() / self._slot)
+        self._schedule(f"due-{shard}", due, self._slot, _Due(shard))
+
+    def remind(self, due: datetime) -> None:
+        """Have somebody look at every shard at the end of the slot, unless this process did so before."""
+        self._schedule("remind", due, REMINDED_EVERY, _Reminder())
+
+    def _schedule(self, name: str, due: datetime, length: timedelta, what: _Due | _Reminder) -> None:
+        seconds = length.total_seconds()
+        slot = ceil(due.timestamp() / seconds)
+        # The same in every process: the bus drops a second message of one id within ten minutes.
+        id_ = f"{name}-{slot}"
         with self._lock:
-            if (shard, slot) in self._sent:
+            if id_ in self._sent:
                 return
             if len(self._sent) >= _REMEMBERED:
                 self._sent.clear()
-            self._sent.add((shard, slot))
-        body = msgspec.json.encode({"sluice": _Due(shard)})
-        message = BusMessage(body=body, id=f"due-{shard}-{slot}")
+            self._sent.add(id_)
+        message = BusMessage(body=msgspec.json.encode({"sluice": what}), id=id_)
         try:
-            self._sender.send(self._to, [message], at=datetime.fromtimestamp(slot * self._slot, UTC))
+            self._sender.send(self._to, [message], at=datetime.fromtimestamp(slot * seconds, UTC))
         except FAILURES as error:
             tell(events.HINT_UNSCHEDULED, error=describe_error(error))
 
@@ -220,14 +241,15 @@ class ProcessCore(Closing, Generic[State]):
             clock=clock,
             remove=self.removals,
             hint=lambda shard, due: hint(shard % agenda.shards, due),
+            remind=hint.remind,
         )
         self._follower = Follower(agenda, homes, self.outgoing, clock, handle=self.runtime.handle, resume=resume)
         self._agenda, self._clock = agenda, clock
 
     def expire(self, bodies: Sequence[bytes]) -> None:
-        """Act on the timeouts that are due in the shards of these hints. Raises BudgetSpentError after BATCH_SECONDS."""
+        """Follow what is due in the shards of these hints and reminders. Raises BudgetSpentError after BATCH_SECONDS."""
         until = self._clock.monotonic() + BATCH_SECONDS
-        for shard in due_shards(bodies):
+        for shard in sorted({shard % self._agenda.shards for shard in due_shards(bodies)}):
             self._follower.follow(shard, until)
         if self._clock.monotonic() >= until:
             raise BudgetSpentError(

@@ -1,7 +1,7 @@
 """Runs processes: load, decide, note, commit, send, remove the note.
 
-The note is written before the home. So the tick finds a home whose writer ended between its commit and its sends. A
-message that comes again is a no-op, and sends what its home has unsent: that is what a redelivery is for.
+The note is written before the home, and a reminder is sent before it. So whoever gets the reminder finds a home whose
+writer ended between its commit and its sends, and so does the tick. A message that comes again is a no-op, and sends what its home has unsent: that is what a redelivery is for.
 
 What follows from the messages to one home, as one commit. It makes no request.
 
@@ -216,14 +216,16 @@ class Runtime(Generic[State]):
         clock: Clock,
         remove: Callable[[Sequence[AgendaRow]], object],
         hint: Callable[[int, datetime], object] = lambda _shard, _due: None,
+        remind: Callable[[datetime], object] = lambda _due: None,
     ) -> None:
         """Take the process, and the name of the aggregate in the heads of its homes.
 
-        `remove` removes rows of the agenda, now or soon. `hint` has somebody look at a shard when something is due.
+        `remove` removes rows of the agenda, now or soon. `hint` has somebody look at a shard when something is due, and
+        `remind` at every shard when notes are due.
         """
         self._process, self._aggregate, self._homes = process, aggregate, homes
         self._agenda, self._outgoing, self._clock = agenda, outgoing, clock
-        self._remove, self._hint = remove, hint
+        self._remove, self._hint, self._remind = remove, hint, remind
 
     def handle(
         self, cases: Sequence[Case], then: Callable[[Handled[State]], object] = lambda _handled: None
@@ -319,7 +321,10 @@ class Runtime(Generic[State]):
         number = drafts[0].new_number if len(drafts) == 1 else None
         for shard, homes in targets.items():
             rows += notes_of(shard, homes, now, number)
-        return [row for row in self._agenda.write(rows) if isinstance(row, Note)]
+        notes = [row for row in self._agenda.write(rows) if isinstance(row, Note)]
+        for due in {note.due for note in notes}:
+            self._remind(due)
+        return notes
 
 
 def _tell(cases: Sequence[Case], error: Exception) -> str:

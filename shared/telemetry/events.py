@@ -355,7 +355,7 @@ HOMES_LATE: Final = LogEvent(
     name="sluice.homes.late",
     level=WARNING,
     fields=("homes", "late_seconds"),
-    meaning="the tick found homes whose events and commands may not have been sent, and sends them; their writer ended",
+    meaning="a reminder or the tick found homes whose events and commands may be unsent, and sends them; their writer ended",
     remedy="once is a process that ended; if it returns: check whether Service Bus answers (`sluice doctor`)",
     alert=Alert(severity=Severity.WARNING, where="todouble(fields.late_seconds) >= 180"),
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from shared.gate import Batches, outflow
 from shared.pipeline import Arrivals, Finisher, Processor, Settler
+from shared.processes import Outgoing
 from tests.chaos.unsteady import NOTES, Notes, Unsteady
 
 #: The setting that names the folder of traps.
@@ -60,11 +61,17 @@ def _set_traps(notes, folder):
     watch(Processor, "_do", lambda work: ("work", f"{work.job}/{getattr(work, 'chunk', 'finish')}"))
     watch(Settler, "settle", lambda messages: ("settle", messages[0].id))
     watch(Finisher, "finish", lambda message: ("finish", message.job))
+    watch(Outgoing, "send", _ordered)
     watch(Batches, "start", lambda due, *_: ("release", due[0].entry.id) if due else None)
 
 
 def _accepted(delivery, until=None):
     return ("trigger" if until is None else "hint"), delivery.message_id
+
+
+def _ordered(unsent):
+    """Return the home of an order that is stored, whose command is about to be sent."""
+    return next((("order", one.home) for one in unsent if one.commands), None)
 
 
 def _hold(notes, folder, stage, what):

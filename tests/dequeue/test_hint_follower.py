@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -13,9 +14,9 @@ from azure.servicebus.exceptions import ServiceBusError
 from shared.app.stores import VISIBILITY
 from shared.azure.connections import Connections
 from shared.dequeue import listener
-from shared.dequeue.hint_follower import MOST_DELIVERIES, MOST_QUEUES, PORTION, REST, Followed, HintFollower
+from shared.dequeue.hint_follower import MOST_QUEUES, PORTION, REST, Followed, HintFollower
 from shared.dequeue.listener import TASKS, sweep
-from shared.dequeue.task import AGAIN_AFTER
+from shared.dequeue.work_queue import AGAIN_AFTER, MOST_DELIVERIES
 from shared.telemetry import events
 from tests.dequeue import hint_process
 from tests.dequeue.memory_queue import MemoryQueue
@@ -41,6 +42,12 @@ class Intake:
                 **parts,
             }
         )
+
+    def follower_elsewhere(self):
+        """Return the follower of another process."""
+        handle = lambda delivery, _until: self.done.append(delivery.body)  # noqa: E731
+        sweeps = partial(sweep, clock=self.clock, visibility=VISIBILITY)
+        return replace(self.follower, sweep=sweeps, handle=handle)
 
     def pause(self, seconds):
         """Let the time pass at once."""
@@ -71,7 +78,7 @@ def test_a_hint_that_names_a_queue_costs_the_receives_of_that_one(manual_clock):
         queue.put(b"one")
     assert intake.follower.on_hint("submissions-a") is Followed.DONE
     assert [queue.receives for queue in intake.queues] == [[], [1, 0]]
-    assert intake.follower.on_hint("submissions-b", 2) is Followed.DONE
+    assert intake.follower.on_hint("submissions-b") is Followed.DONE
     assert [queue.receives for queue in intake.queues] == [[], [1, 0]]
 
 
@@ -287,6 +294,82 @@ def test_a_hint_that_comes_again_stays_until_the_dead_ones_messages_are_visible(
     intake.queues[0].receive(1)
     assert (intake.follower.on_hint(), intake.done) == (Followed.DONE, [])
     assert (intake.follower.on_hint(deliveries=2), intake.done) == (Followed.DONE, [b"one"])
+
+
+class Mortal(MemoryQueue):
+    """A queue as a process sees it that is killed before one of its steps: from then on nothing that it does counts."""
+
+    def __init__(self, clock, dies_at):
+        super().__init__(clock, "submissions", VISIBILITY)
+        self.steps, self.dies_at, self.at_step = 0, dies_at, lambda: None
+
+    @property
+    def is_dead(self):
+        """Whether the process was killed."""
+        return self.steps >= self.dies_at
+
+    def lives(self):
+        """Begin a step of the process. Return False from the kill on."""
+        if self.is_dead:
+            return False
+        self.steps += 1
+        self.at_step()
+        return True
+
+    def receive(self, most):
+        """Receive, while alive."""
+        return super().receive(most) if self.lives() else []
+
+    def change(self, name, receipt, hidden_for):
+        """Delete, renew or give back, while alive."""
+        return super().change(name, receipt, hidden_for) if self.lives() else None
+
+
+@pytest.mark.parametrize("joins_at", range(1, 5))
+def test_a_hint_that_joined_is_answered_whenever_the_process_is_killed(manual_clock, joins_at):
+    """It was done at once. The hint that ran the passes comes again, and answers for both."""
+    kills = 0
+    for dies_at in range(joins_at, 12):
+        intake = Intake(manual_clock, tasks=1)
+        queue = Mortal(manual_clock, dies_at)
+        intake.queues[:] = [queue]
+        elsewhere, follower, outcomes = intake.follower_elsewhere(), intake.follower, []
+
+        def take(delivery, _until, queue=queue, done=intake.done):
+            if queue.lives():
+                done.append(delivery.body)
+
+        def join(queue=queue, follower=follower, outcomes=outcomes):
+            if queue.steps == joins_at:
+                queue.put(b"joined")
+                outcomes.append(follower.on_hint())
+
+        follower.handle, queue.at_step = take, join
+        queue.put(b"first")
+        follower.on_hint()
+        if queue.is_dead:
+            kills += 1
+            queue.dies_at = 10**6
+            elsewhere.on_hint(deliveries=2)
+        assert outcomes == [Followed.JOINED]
+        assert (set(intake.done), queue.depth()) == ({b"first", b"joined"}, 0), f"killed before step {dies_at}"
+    assert 0 < kills < 12 - joins_at
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+def test_a_hint_that_comes_again_answers_for_hints_of_other_queues_that_had_joined_it(manual_clock, is_long):
+    """They were done at once. It looks at all queues once nothing is hidden, or has another hint do so when its time is up."""
+    intake = Intake(manual_clock, tasks=1)
+    intake.queues[1].put(b"of the joined one")
+    if is_long:
+        intake.queues[0].put(b"one", b"two")
+        intake.follower.handle = lambda *_: manual_clock.advance(41)
+        assert intake.follower.on_hint("submissions", 2) is Followed.HANDED_OVER
+        assert intake.hints == ["submissions", ""]
+    else:
+        assert intake.follower.on_hint("submissions", 2) is Followed.DONE
+        assert intake.done == [b"of the joined one"]
+        assert len(intake.queues[1].receives) == 2
 
 
 def test_the_limits_are_those_of_the_hosts_trigger():

@@ -33,6 +33,8 @@ class Host:
     def __init__(self, app, *, most_deliveries=100, hold_back=()):
         self._app, self._plan, self._world = app, app.plan, app.world
         self._most, self._hold_back = most_deliveries, set(hold_back)
+        self._takeovers = app.app.takeovers
+        self._takeovers.most_deliveries = most_deliveries
         self._queues = {
             name: app.connections.queues.get_queue_client(name) for name in self.queues if name not in self._hold_back
         }
@@ -75,7 +77,14 @@ class Host:
         body = message.content.encode()
         self._plan.stage, handle = self._entry(name, body)
         try:
-            handle(Delivery(queue=name, message_id=message.id, body=body, count=message.dequeue_count))
+            delivery = Delivery(
+                queue=name,
+                message_id=message.id,
+                body=body,
+                count=message.dequeue_count,
+                receipt=message.pop_receipt,
+            )
+            self._takeovers.handle(delivery, handle)
         except Exception as error:  # noqa: BLE001 - the host knows no kinds of failure
             self._world.journal.note("raised", self._plan.stage, type(error).__name__)
             self._note_failure(name, queue, message)
@@ -87,7 +96,7 @@ class Host:
     def _entry(self, name, body):
         """Return the stage at which a message of a storage queue enters the app, and the function."""
         if name == "submissions":
-            return "accept", self._app.app.accept
+            return "accept", self._app.app.stages.arrivals.handle
         # Of the processor: following the fleet's decision is no part of these runs.
         is_end = any(b'"kind":"%b"' % kind in body for kind in (b"finish", b"segment", b"shard"))
         return "finish" if is_end else STAGES[name], self._app.app.stages.processor.handle
@@ -110,7 +119,7 @@ class Host:
             self._delete(queue, message)
 
     def _delete(self, queue, message):
-        # A repetition after a lost reply finds nothing to delete.
+        # A repetition after a lost reply finds nothing to delete, nor does a host whose message was taken over.
         with suppress(ResourceNotFoundError, ResourceExistsError):
             queue.delete_message(message)
 

@@ -11,6 +11,7 @@ from azure.storage.blob import BlobLeaseClient
 from shared.app import App, Stores
 from shared.azure import BlobStore
 from shared.azure.connection_settings import BUS_CONNECTION, STORAGE_CONNECTION
+from shared.dequeue import Takeovers, WorkQueue
 from shared.ids import RangeGenerator
 from shared.payload import Limits
 from shared.pending import RETENTION_POINTER, PendingTable
@@ -203,6 +204,11 @@ class Process:
         )
         self.stores = Stores(self.connections, clock=world.clock, parallel=1)
         self.app = App(self.connections, world.settings, world.workloads, stores=self.stores)
+        client = self.connections.queues.get_queue_client
+        # Waited for on a real storage.
+        self.app.takeovers = Takeovers(
+            queue=lambda name: WorkQueue(client(name), world.clock, HIDDEN), clock=world.clock, again_after=0
+        )
         # The clock stands still while the tick waits for a wave.
         self.stores.replay_stepper.pause = lambda seconds: world.clock.advance(seconds=seconds)
         if world.segment_chunks is not None:

@@ -7,9 +7,12 @@ import pytest
 
 from shared.azure import BusSender, Connections, Destination
 from shared.processes import DueHints, due_shards
+from shared.processes.agenda import notes_of
+from shared.processes.follower import REMINDED_EVERY
 from shared.telemetry import events
 from tests.messaging.builders import body_of
 from tests.messaging.conftest import broker, fresh, used
+from tests.waiting import take
 
 __all__ = ["broker", "fresh", "used"]
 
@@ -58,3 +61,34 @@ def test_what_is_no_hint_names_no_shard():
     """Neither does a shard that is none."""
     bodies = [b"", b"\xff", b"[]", b'{"sluice":{"kind":"due","shard":9}}', b'{"sluice":{"kind":"due","shard":-1}}']
     assert due_shards(bodies) == []
+
+
+def test_one_reminder_serves_the_notes_of_a_slot_in_every_process(connections, fresh):
+    """The bus takes the same of a second process for the same. Whoever gets it looks at every shard."""
+    queue = Destination("bus", fresh("unique"))
+    begin = datetime.fromtimestamp(int(datetime.now(UTC).timestamp()) // 15 * 15, UTC)
+    with BusSender(connections) as sender:
+        for hint in (DueHints(sender, queue, timedelta(minutes=1)), DueHints(sender, queue, timedelta(minutes=1))):
+            for seconds in (-14, -1, 0, -16):
+                hint.remind(begin + timedelta(seconds=seconds))
+        with connections.bus_client() as client, client.get_queue_receiver(queue.name) as receiver:
+            received = take(receiver)
+    assert len(received) == len({message.message_id for message in received}) == 2
+    assert due_shards([body_of(received[0])]) == [0, 1, 2, 3]
+
+
+def test_no_note_is_due_after_its_reminder():
+    """Wherever in its slot it is written: a reminder that comes too early would leave it to the tick."""
+    at = []
+
+    class Sender:
+        def send(self, _to, _messages, *, at, kept=at):
+            kept.append(at)
+
+    for second in range(60):
+        written = datetime(2026, 11, 20, 12, tzinfo=UTC) + timedelta(seconds=second)
+        hint = DueHints(Sender(), Destination("bus", "timeouts"), timedelta(minutes=1))
+        (note,) = notes_of(0, {"home": 1}, written)
+        hint.remind(note.due)
+        assert note.due <= at[-1] < note.due + REMINDED_EVERY
+    assert len(set(at)) == 5

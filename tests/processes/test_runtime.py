@@ -20,7 +20,9 @@ from tests.eventsourcing.memory_homes import MemoryHomes
 from tests.processes.errands import NOON, WAITS, ask, got, remark
 from tests.processes.world import World
 
-STEPS = [(step, when) for step in ("write", "commit", "send", "remove") for when in ("before", "after")]
+STEPS = [(step, when) for step in ("write", "remind", "commit", "send", "remove") for when in ("before", "after")]
+#: A process that dies there has stored no home.
+NOT_STORED = {(at, when) for at, when in STEPS if at in {"write", "remind"} or (at, when) == ("commit", "before")}
 
 
 @pytest.fixture
@@ -29,11 +31,11 @@ def world(agenda):
     return World(MemoryHomes(), agenda)
 
 
-def test_note_home_send_note_removed(world):
+def test_note_reminder_home_send_note_removed(world):
     """In this order, and nothing is read for a home that its caller knows to be new."""
     with tally_requests() as tally:
         (outcome,) = world.handle(ask(believed=None)).outcomes
-    assert world.steps.names == ["write", "commit", "send", "send", "remove"]
+    assert world.steps.names == ["write", "remind", "commit", "send", "send", "remove"]
     assert tally.total() == 2
     assert (outcome.is_written, outcome.state.stage, outcome.error) == (True, "asked", None)
     assert world.bus.ranges() == [("errand-1", 1, 2)]
@@ -105,7 +107,7 @@ def test_a_crash_that_only_the_tick_ends(world, at, when):
     """What is stored is sent after a minute; of what is not stored, the last row goes after eleven."""
     assert world.dies(at, when, lambda: world.handle(ask(believed=None)))
     is_stored = world.plain_homes.load("errand-1") is not None
-    assert is_stored == ((at, when) not in {("write", "before"), ("write", "after"), ("commit", "before")})
+    assert is_stored == ((at, when) not in NOT_STORED)
     world.tick(seconds=61)
     if is_stored:
         assert set(world.bus.commands()) == {"fetch"}
@@ -119,12 +121,23 @@ def test_a_crash_that_only_the_tick_ends(world, at, when):
 
 
 @pytest.mark.parametrize(("at", "when"), STEPS)
+def test_a_crash_after_the_home_is_stored_has_left_a_reminder(world, at, when):
+    """Whoever gets it sends what is stored, twenty seconds after the note and long before a tick would."""
+    assert world.dies(at, when, lambda: world.handle(ask(believed=None)))
+    if world.plain_homes.load("errand-1") is None:
+        return
+    assert world.reminders == [NOON + timedelta(seconds=20)]
+    world.tick(seconds=20)
+    assert set(world.bus.commands()) == {"fetch"}
+
+
+@pytest.mark.parametrize(("at", "when"), STEPS)
 def test_a_crash_at_a_reply(world, at, when):
     """The shop answers, and its thanks come, by the redelivery or by the tick."""
     world.handle(ask())
     world.restart()
     assert world.dies(at, when, lambda: world.handle(got()))
-    if at == "write" or (at, when) == ("commit", "before"):
+    if (at, when) in NOT_STORED:
         world.handle(got()).check()
     world.tick(seconds=61)
     assert "thank" in world.bus.commands()
@@ -144,7 +157,7 @@ def test_a_note_is_not_removed_while_its_writer_may_be_slow(world):
     world.bus.is_down = False
     world.tick(seconds=61)
     world.tick(seconds=61)
-    assert world.rows(minutes=2) == ["2026-11-22T12:03:02Z|send|" + world.rows(minutes=2)[0].rpartition("|")[2]]
+    assert world.rows(minutes=2) == ["2026-11-22T12:02:22Z|send|" + world.rows(minutes=2)[0].rpartition("|")[2]]
     commit(late[0])
     world.tick(seconds=61)
     assert world.bus.commands() == ["fetch"]

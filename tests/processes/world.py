@@ -98,6 +98,8 @@ class World:
 
     def __init__(self, homes, agenda):
         self.clock, self.steps, self.bus, self.hints = HandClock(), Steps(), Bus(), []
+        #: The due times of the notes that somebody is reminded of.
+        self.reminders = []
         self.plain_homes, self.plain_agenda = homes, agenda
         self.homes = Stepping(homes, self.steps, "load", "commit", "read_head")
         self.agenda = Stepping(agenda, self.steps, "write", "remove")
@@ -116,6 +118,7 @@ class World:
             clock=self.clock,
             remove=self.agenda.remove,
             hint=lambda shard, due: self.hints.append((shard, due)),
+            remind=lambda due: self.steps.take("remind", lambda: self.reminders.append(due)),
         )
         self.follower = Follower(
             self.agenda, self.homes, self.outgoing, self.clock, handle=self.runtime.handle, resume=self.resume

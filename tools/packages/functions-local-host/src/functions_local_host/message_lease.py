@@ -65,7 +65,8 @@ class MessageLease:
             await self.extend(self._length)
         except AzureError as error:
             if isinstance(error, HttpResponseError) and error.status_code in LOST:
-                _log.warning(
+                # The real host is silent as well: whoever has it now settles it (UpdateQueueMessageVisibilityCommand.cs).
+                _log.debug(
                     "the lease of message %s in queue %s is lost (status %s); it may run a second time",
                     self._message.id,
                     self._queue.queue_name,

@@ -165,7 +165,9 @@ class QueueListener:
         except HttpResponseError as error:
             if error.status_code not in LOST:
                 raise
-            # A retried request whose first reply was lost ends here too, and then the message is settled already.
+            # The function has taken the message over or settled it, or a first reply was lost. The real host takes both
+            # as done, and logs at this level: DeleteMessageAsync and ReleaseMessageAsync of its QueueProcessor.cs, in
+            # Azure/azure-sdk-for-net.
             _log.debug(
                 "message %s in queue %s is no longer held (status %s)", message.id, self._name, error.status_code
             )

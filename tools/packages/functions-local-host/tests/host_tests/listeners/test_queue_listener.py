@@ -238,6 +238,37 @@ async def test_without_its_renewal_a_message_comes_back(queue, storage, meter):
     assert await depth(queue) == 1
 
 
+@pytest.mark.parametrize("is_ok", [True, False])
+async def test_a_message_that_its_function_took_over_is_settled_by_the_function(queue, storage, caplog, is_ok):
+    """The host's receipt is no longer good, and it takes the refusal as done: it neither deletes nor shows the message."""
+
+    async def take_over(_trigger, metadata):
+        await queue.update_message(metadata["Id"].value, metadata["PopReceipt"].value, visibility_timeout=60)
+        return is_ok
+
+    await queue.send_message("taken over")
+    recorder = Recorder(take_over)
+    async with listening(listener(queue, storage, recorder)):
+        await until(lambda: bool(recorder.calls) and recorder.running == 0)
+    assert (await depth(queue), await queue.receive_message()) == (1, None)
+    assert [one for one in caplog.records if one.levelname == "WARNING"] == []
+
+
+async def test_a_message_that_its_function_took_over_at_the_last_delivery_is_copied_twice(queue, storage):
+    """The real host does so, too: the copy, a deletion that is refused, and the same again. So functions leave it alone."""
+    receipts = []
+
+    async def take_over(_trigger, metadata):
+        taken = await queue.update_message(metadata["Id"].value, metadata["PopReceipt"].value, visibility_timeout=0)
+        receipts.append(taken.pop_receipt)
+        return False
+
+    await queue.send_message("bad")
+    async with listening(listener(queue, storage, Recorder(take_over), max_dequeue_count=1)):
+        await until(lambda: is_empty(queue))
+    assert (await poison_texts(storage, queue), len(receipts)) == (["bad", "bad"], 1)
+
+
 async def test_a_stop_waits_for_the_messages_that_run(queue, storage):
     """What is in flight is finished and deleted; what waits is left."""
     held = Held()
