@@ -14,7 +14,7 @@ from werkzeug.wrappers import Request, Response
 
 from console.guard import READS
 from console.session import Person
-from shared.decoding import decode
+from shared.versions import decode
 
 PRINCIPAL: Final = "X-MS-CLIENT-PRINCIPAL"
 READER, OPERATOR = "Reader", "Operator"

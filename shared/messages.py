@@ -15,7 +15,7 @@ from typing import Annotated, Final, Protocol, TypeAlias, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from shared.decoding import make_decoder
+from shared.versions import make_decoder
 
 T_co = TypeVar("T_co", covariant=True)
 VERSION = 1

@@ -19,12 +19,12 @@ from capabilities.registration.reasons import OrderReason
 from capabilities.registration.seats import SeatsState
 from capabilities.registration.views import ORDER_HOMES, Conferences, OrdersByNumber, number_key, order_key, state_of
 from shared.clock import Clock
-from shared.decoding import convert
 from shared.grammar import NAME
 from shared.processes import Event, Homes, Mementos
 from shared.readmodels import Answer, KeptAnswers, Ladder, Rung, View, ViewKey, ViewReader
 from shared.refusals import refuse
 from shared.telemetry import SILENT, Telemetry
+from shared.versions import convert
 
 #: Over 200 left: 5 minutes; 100 to 200: one minute; 30 to 99: 20 seconds; fewer: not at all.
 SEATS_LADDER: Final = Ladder(

@@ -20,10 +20,10 @@ import msgspec
 from msgspec import Struct
 
 from capabilities.registration.reasons import OrderReason
-from shared.decoding import convert
 from shared.errors import LaterFormatError
 from shared.processes import Event
 from shared.refusals import refuse
+from shared.versions import convert
 
 #: Numbers of seats by their type.
 SeatNumbers: TypeAlias = dict[str, int]

@@ -37,7 +37,6 @@ from capabilities.registration.parked_orders import ParkedOrders
 from capabilities.registration.public_messages import STARTS_QUEUE, Payment, PlaceOrder, UpdateOrder, content_hash
 from capabilities.registration.reasons import OrderReason, ReplyReason
 from shared.clock import Clock
-from shared.decoding import convert, make_decoder
 from shared.errors import DecisionFailedError, LaterFormatError, NewerVersionError, RefusedError
 from shared.gate import HeldEntry, HeldWork
 from shared.ids import RangeGenerator
@@ -66,6 +65,7 @@ from shared.processes import (
 )
 from shared.refusals import Reason, refuse
 from shared.telemetry import Telemetry
+from shared.versions import convert, make_decoder
 
 #: A field of an order's head: the gate that it waits for.
 GATE: Final = "gate"

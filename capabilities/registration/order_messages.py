@@ -23,9 +23,9 @@ from capabilities.registration.order import (
     check_format,
     order_home,
 )
-from shared.decoding import convert
 from shared.errors import LaterFormatError
 from shared.processes import Command, Event, Incoming
+from shared.versions import convert
 
 #: The name of the one timeout of an order.
 EXPIRE: Final = "expire"

@@ -62,9 +62,9 @@ from capabilities.registration.order_messages import (
     send_to,
 )
 from capabilities.registration.reasons import OrderReason
-from shared.decoding import convert
 from shared.processes import STUCK_AFTER, Command, Event, Head, Home, Incoming, ProcessDecision, ReplyClass, Timeout
 from shared.refusals import refuse
+from shared.versions import convert
 
 #: How many skipped replies of an order are stored. The others are only counted.
 MOST_SKIPPED: Final = 20

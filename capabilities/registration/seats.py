@@ -33,9 +33,9 @@ from capabilities.registration.order import (
     SeatsReserved,
     body_of,
 )
-from shared.decoding import decode
 from shared.errors import SeatsBalanceError
 from shared.processes import Event
+from shared.versions import decode
 
 #: How long the last generation of an ended reservation is kept after its deadline.
 KEPT_FOR: Final = timedelta(minutes=10)

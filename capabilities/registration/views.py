@@ -22,10 +22,10 @@ from capabilities.registration.order import (
     body_of,
     fold_order,
 )
-from shared.decoding import convert
 from shared.processes import EVENT_SHARDS, Event, EventRange, Homes, decode_events, shard_of
 from shared.readmodels import Model, View, ViewKey, ViewReader
 from shared.telemetry import tell
+from shared.versions import convert
 
 ORDER_HOMES: Final = "order-"
 SEATS_HOMES: Final = "seats-"

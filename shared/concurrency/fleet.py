@@ -28,7 +28,7 @@ from azure.data.tables import TableClient, TableTransactionError, UpdateMode
 
 from shared.azure import Governor, GroupOperation, expecting_an_answer, write_group
 from shared.concurrency.rules import BUILT_IN, Observation, Rules, lint
-from shared.decoding import decode
+from shared.versions import decode
 
 #: The quiet time after pressure lowered a decision: ten seconds and ten times the seconds per message, at most half a
 #: minute.

@@ -38,9 +38,9 @@ from shared.concurrency.fleet import (
     may_forget,
 )
 from shared.concurrency.rules import Observation, RuleInput, Rules, RulesBlob, Unchanged, lint
-from shared.decoding import decode
 from shared.errors import TraceRefusedError
 from shared.telemetry import events, tell
+from shared.versions import decode
 
 VERSION: Final = 1
 

@@ -27,7 +27,6 @@ from msgspec.structs import replace
 
 from shared.azure import expecting_an_answer
 from shared.clock import Clock
-from shared.decoding import convert, decode
 from shared.errors import ContentionError, LeaseLostError, NoReplayError
 from shared.operating.replay import (
     Replayer,
@@ -42,6 +41,7 @@ from shared.operating.replay import (
     waves,
 )
 from shared.parked import Entry
+from shared.versions import convert, decode
 
 #: How long a process may go on before it writes the row again.
 LEASE: Final = timedelta(seconds=60)

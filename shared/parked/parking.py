@@ -33,7 +33,6 @@ from azure.storage.queue import QueueClient, QueueMessage, QueueServiceClient
 
 from shared.azure import expecting_an_answer
 from shared.clock import Clock, all_tried
-from shared.decoding import make_decoder
 from shared.errors import NotParkedError, RefusedError, StorageUnavailableError
 from shared.grammar import NAME, is_job, room_job, room_of
 from shared.messages import (
@@ -81,6 +80,7 @@ from shared.payload import SUBMISSION, WRAPPER, Limits, read_json
 from shared.refusals import DeliveryReason, refuse
 from shared.telemetry import describe_error, events, place, tell
 from shared.topology import POISON_SUFFIX, room_of_queue
+from shared.versions import make_decoder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

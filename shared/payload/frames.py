@@ -22,12 +22,12 @@ from typing import IO, Any, Final, Protocol, cast
 import msgspec
 
 from shared import zstd
-from shared.decoding import make_decoder
 from shared.errors import RefusedError
 from shared.grammar import EXACT, SHA256, ZERO
 from shared.payload.payload_store import MIB, Limits
 from shared.payload.transactions import Reader, amounts_reader
 from shared.refusals import BY_CODE, Reason, refuse
+from shared.versions import make_decoder
 
 
 class Codec(StrEnum):

@@ -24,7 +24,6 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypedDict, TypeVa
 
 import msgspec
 
-from shared.decoding import decode
 from shared.errors import NewerVersionError, RefusedError
 from shared.grammar import SHA256, check_blob, check_job, check_name, read_sum
 from shared.messages import Delivery, unwrap
@@ -33,7 +32,7 @@ from shared.payload.payload_store import Limits
 from shared.payload.transactions import read_json
 from shared.refusals import Reason, refuse
 from shared.telemetry import context_of, events, tell
-from shared.versions import LOOKS, check_public_message
+from shared.versions import LOOKS, check_public_message, decode
 
 VERSION: Final = 1
 WRAPPER: Final = "sluice"

@@ -27,11 +27,11 @@ from typing import Any, Final, Generic, NoReturn, TypeVar
 
 import msgspec
 
-from shared.decoding import make_decoder
 from shared.errors import RefusedError
 from shared.grammar import VALUE, read_amount
 from shared.payload.payload_store import Limits
 from shared.refusals import Reason, refuse
+from shared.versions import make_decoder
 
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _BRACKETS: Final = re.compile(rb"[\[\]{}]")

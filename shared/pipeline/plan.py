@@ -31,14 +31,13 @@ from azure.storage.blob import BlobClient, ContainerClient
 from msgspec import Struct
 
 from shared.azure import OptimisticStore, expecting_an_answer
-from shared.decoding import decode
 from shared.errors import PlanLostError
 from shared.grammar import payload_name
 from shared.ledger import Job, PlanBlob
 from shared.messages import PARTS_VERSION, VERSION, ChunkMessage, Count, FrameTuple, Number
 from shared.payload import Frame as FrameOfIndex, FrameIndex, Limits, Payload
 from shared.topology import PLANS
-from shared.versions import decode_document
+from shared.versions import decode, decode_document
 from shared.workloads import Workloads, is_waiting
 
 

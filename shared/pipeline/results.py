@@ -42,7 +42,6 @@ from msgspec import Raw, Struct, json, structs
 
 from shared.azure import FAILURES, BusMessage, BusSender, Connections, Destination, expecting_an_answer
 from shared.clock import Clock, Closing, SystemClock
-from shared.decoding import decode
 from shared.errors import ResultNotSentError, ResultRefusedError
 from shared.grammar import bus_name
 from shared.ledger import ChunkRow, result_blob
@@ -51,7 +50,7 @@ from shared.payload import Limits
 from shared.pipeline.outputs import Ran
 from shared.refusals import Reason, refuse
 from shared.telemetry import contain
-from shared.versions import decode_document
+from shared.versions import decode, decode_document
 from shared.zstd import MAGIC, ZstdError, pack, read_size, unpack
 
 #: The container of results, and the queue of the bus that they travel on.

@@ -40,7 +40,6 @@ from azure.storage.blob import ContainerClient
 from msgspec import Raw, Struct
 
 from shared.azure import charges, expecting_an_answer, tally_requests
-from shared.decoding import decode
 from shared.errors import FinishRefusedError, ResultRefusedError
 from shared.ledger import ChunkRow, ChunkState, Job, Ledger, Totals, read_totals, write_totals
 from shared.messages import Finish, FinishStep, Segment, Shard
@@ -48,7 +47,7 @@ from shared.pipeline.dispatch import APART, FinishCall
 from shared.pipeline.outputs import OutputPart, Outputs, PartWriter
 from shared.pipeline.results import read_partial, read_results
 from shared.telemetry import contain
-from shared.versions import decode_document
+from shared.versions import decode, decode_document
 from shared.workloads import AnyWorkload, Workloads, calling, has_split, split
 from shared.zstd import ZstdError, pack, unpack
 

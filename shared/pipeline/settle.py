@@ -28,7 +28,6 @@ from msgspec import Raw, Struct
 
 from shared.azure import trying_once
 from shared.clock import Clock, Retry, all_tried
-from shared.decoding import decode as decode_json
 from shared.errors import (
     BudgetSpentError,
     LedgerError,
@@ -61,7 +60,7 @@ from shared.pipeline.results import QUEUE, GroupBlob, GroupBlobs, Received, Send
 from shared.refusals import ResultReason
 from shared.telemetry import SILENT, Piece, Telemetry, describe_error, events, metrics, place, tell
 from shared.topology import BATCH_SECONDS
-from shared.versions import LOOKS, check_message
+from shared.versions import LOOKS, check_message, decode as decode_json
 
 #: The name of the stage; it is stored.
 SETTLE: Final = "settle"

@@ -17,11 +17,10 @@ from zlib import crc32
 
 from msgspec import DecodeError, Struct
 
-from shared.decoding import make_decoder
 from shared.errors import NewerVersionError
 from shared.messages import read_inside
 from shared.processes.homes import Event
-from shared.versions import check_message
+from shared.versions import check_message, make_decoder
 
 #: Commands in one bundle. Their receiver saves what they change in one transaction of a table, of 98 events at most.
 MOST_COMMANDS: Final = 98

@@ -26,7 +26,6 @@ from msgspec import Struct
 
 from shared.azure import FAILURES, BusMessage, BusSender, Connections, Destination
 from shared.clock import Clock, Closing, all_tried
-from shared.decoding import make_decoder
 from shared.errors import BudgetSpentError
 from shared.processes.agenda import MOST_HOMES, NOTE_AFTER, SHARDS, Agenda, Alias, DueRows, Note, TimeoutRow
 from shared.processes.decisions import Case, Handled, Incoming, Process
@@ -36,6 +35,7 @@ from shared.processes.publisher import MOST_TRANSFERS, BusPublisher
 from shared.processes.runtime import Runtime, commands_in
 from shared.telemetry import describe_error, events, tell
 from shared.topology import BATCH_SECONDS
+from shared.versions import make_decoder
 
 #: The writer of a note may only be slow. It ends at the latest with its invocation, after functionTimeout.
 WRITER_ENDS: Final = timedelta(minutes=11)

@@ -19,7 +19,6 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from shared.clock import Clock
-from shared.decoding import convert
 from shared.errors import (
     ConflictError,
     DecisionFailedError,
@@ -35,6 +34,7 @@ from shared.processes.decisions import Belief, Case, CaseOutcome, Handled, Proce
 from shared.processes.homes import Commit, Event, Fields, Home, Homes
 from shared.processes.outgoing import Outgoing, Unsent
 from shared.telemetry import contain, describe_error, place
+from shared.versions import convert
 
 S = TypeVar("S")
 _COMMANDS: Final = "commands"

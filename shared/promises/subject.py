@@ -12,9 +12,9 @@ from typing import Any, Final, Self
 import msgspec
 from msgspec import Struct
 
-from shared.decoding import convert, decode
 from shared.pipeline import SHARDS
 from shared.telemetry import contain
+from shared.versions import convert, decode
 from shared.workloads import AnyWorkload, Total, Workloads, has_split, items_of, run_lines, split
 
 #: Neither the command nor a test has other jobs: any number serves.

@@ -16,9 +16,9 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from shared.azure import BUS, Cause, Charge, RequestCounts
-from shared.decoding import decode
 from shared.errors import PricesError
 from shared.ledger import Job
+from shared.versions import decode
 
 #: The prices that come with Sluice.
 BUILT_IN: Final = Path(__file__).with_name("prices.json")

@@ -9,7 +9,6 @@ ORDER = (
         "grammar",
         "topology",
         "memory",
-        "decoding",
         "names",
         "versions",
         "zstd",
