@@ -33,10 +33,10 @@ from shared.dequeue.task import BackOff, Listening, Telling, push
 from shared.dequeue.turns import AHEAD, HandlingTime, UrgentLane
 from shared.dequeue.work_queue import Renewals, WorkSource
 from shared.errors import StorageUnavailableError
-from shared.messages import PERMIT, Delivery, Permit, decode_permit
-from shared.signals import TOPIC, SendPermits
+from shared.messages import Delivery, Permit, decode_permit
+from shared.signals import SendPermits
 from shared.telemetry import describe_error, events, tell
-from shared.topology import GUARD, LOOKS_EVERY
+from shared.topology import GUARD, LOOKS_EVERY, PERMITS
 
 #: Seconds after which a drain receives no more. So it hands over within four minutes of its start. The bus keeps the
 #: lock of its permit for five minutes, and the host lets it run for ten.
@@ -222,7 +222,7 @@ class PermitWorker:
 
     def _follow_bus(self) -> None:
         # A client of the bus serves one thread.
-        with BusReceiver(self._connections, TOPIC, PERMIT, locked_for=LOCK_SECONDS) as receiver:
+        with BusReceiver(self._connections, PERMITS, locked_for=LOCK_SECONDS) as receiver:
             while not self._stop.is_set():
                 messages = receiver.receive(1, RECEIVE_SECONDS)
                 self._note_bus("")

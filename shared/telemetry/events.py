@@ -427,7 +427,7 @@ WORKER_POLLING: Final = LogEvent(
     level=WARNING,
     fields=("reason",),
     meaning="a worker process receives no permits, and checks the queues itself",
-    remedy="read the reason: the bus, its connection, or the right to receive from signals/work",
+    remedy="read the reason: the bus, its connection, or the right to receive from the queue permits",
 )
 MESSAGE_MOVED: Final = LogEvent(
     name="sluice.message.moved",
@@ -454,7 +454,7 @@ PERMIT_REFUSED: Final = LogEvent(
     level=WARNING,
     fields=("bytes",),
     meaning="a signal of the kind work is not a valid permit, and was ignored",
-    remedy="check who may send to the topic signals",
+    remedy="check who may send to the queue permits",
 )
 PERMIT_UNANSWERED: Final = LogEvent(
     name="sluice.permit.unanswered",
