@@ -453,7 +453,7 @@ PERMIT_REFUSED: Final = LogEvent(
     name="sluice.permit.refused",
     level=WARNING,
     fields=("bytes",),
-    meaning="a signal of the kind work is not a valid permit, and was ignored",
+    meaning="a message on the queue permits is no valid permit, and was ignored",
     remedy="check who may send to the queue permits",
 )
 PERMIT_UNANSWERED: Final = LogEvent(
