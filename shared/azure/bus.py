@@ -246,7 +246,7 @@ class _KeptSender:
                 raise
             except FAILURES as error:
                 if isinstance(error, ServiceBusServerBusyError):
-                    self._connections.pushback.slow(BUS)
+                    self._connections.pushback.refuse(self._to.name)
                 self._drop()
                 if not left:
                     raise
