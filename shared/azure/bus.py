@@ -33,7 +33,6 @@ from azure.servicebus.exceptions import (
 
 from shared.azure.connections import Connections
 from shared.azure.meter import BusOperation, Cause, because
-from shared.azure.pushback import BUS
 from shared.clock import Closing
 
 #: The library's errors if it could not send. It raises ValueError for a sender that it has closed by itself.
@@ -309,7 +308,9 @@ class BusReceiver(Closing):
     A message that was received is gone. With `locked_for`, it is only locked, for so many seconds at most, until `complete`.
     """
 
-    def __init__(self, connections: Connections, entity: str, subscription: str = "", *, locked_for: float = 0.0) -> None:
+    def __init__(
+        self, connections: Connections, entity: str, subscription: str = "", *, locked_for: float = 0.0
+    ) -> None:
         self._meter, self._entity = connections.meter, entity
         mode = ServiceBusReceiveMode.PEEK_LOCK if locked_for else ServiceBusReceiveMode.RECEIVE_AND_DELETE
         self._renewer = AutoLockRenewer(max_lock_renewal_duration=locked_for) if locked_for else None
