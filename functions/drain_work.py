@@ -1,4 +1,4 @@
-"""Push mode only: a signal starts a few tasks that drain the work queues."""
+"""Push mode only: a permit starts a few tasks that drain the work queues."""
 
 import azure.functions as func
 
@@ -12,16 +12,15 @@ def blueprint(app: App) -> func.Blueprint:
     if not app.is_pushed:
         return functions
 
-    @functions.service_bus_topic_trigger(
-        arg_name="signal",
+    @functions.service_bus_queue_trigger(
+        arg_name="permit",
         connection="SluiceBus",
-        topic_name="signals",
-        subscription_name="work",
+        queue_name="permits",
         data_type=func.DataType.BINARY,  # so that the host passes the body on unchanged
     )
-    def drain_work(signal: func.ServiceBusMessage) -> None:
+    def drain_work(permit: func.ServiceBusMessage) -> None:
         # Not `async`: it waits for tasks of its own threads.
         with discreet():
-            app.drain(signal.get_body(), signal.delivery_count or 1)
+            app.drain(permit.get_body(), permit.delivery_count or 1)
 
     return functions

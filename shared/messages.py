@@ -2,7 +2,7 @@
 
 The wrapper exists because the Functions host copies top-level JSON properties into trigger metadata.
 
-Permits to work, on the topic `signals`: JSON under the wrapper key of all messages, but on no queue of a stage.
+Permits to work, on the bus queue `permits`: JSON under the wrapper key of all messages, but on no queue of a stage.
 """
 
 import base64
@@ -229,15 +229,14 @@ def read_inside(read: Callable[[bytes | str], Wrapping[T_co]], body: bytes | str
 
 
 PERMIT_VERSION: Final = 1
-PERMIT: Final = "work"  # the kind of a permit, by which subscriptions filter
 #: More than any fleet has. The app sent no number above it.
 MOST_OF_A_FLEET: Final = 1_000_000
 #: A number of slots, messages or tasks.
 FleetNumber: TypeAlias = Annotated[int, Meta(ge=0, le=MOST_OF_A_FLEET)]
 
 
-class Permit(Struct, frozen=True, kw_only=True, tag_field="kind", tag=PERMIT):
-    """On the topic `signals`: run the tasks of this slot as long as there is work."""
+class Permit(Struct, frozen=True, kw_only=True, tag_field="kind", tag="work"):
+    """On the bus queue `permits`: run the tasks of this slot as long as there is work."""
 
     slot: FleetNumber
     #: Queued messages, and tasks of the whole fleet, when it was sent; hints for the size of a receive.

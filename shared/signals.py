@@ -1,4 +1,4 @@
-"""The topic `signals`: hints to check a gate or a job, permits to work. The queue `hints`: something was dropped.
+"""The topic `signals`: hints to check a gate or a job. The queues `permits`, to work, and `hints`: something was dropped.
 
 Each may be lost. That costs latency, not work: the next poll or the tick finds the same work.
 """
@@ -13,13 +13,14 @@ from typing import Any, Final, Protocol
 from shared.azure import FAILURES, BriefSender, BusMessage, BusSender, Connections, Destination
 from shared.clock import Closing
 from shared.errors import SignalNotSentError
-from shared.messages import PERMIT, Permit, encode_permit
+from shared.messages import Permit, encode_permit
 from shared.telemetry import describe_error, events, tell
-from shared.topology import SIGNAL_LIFE
+from shared.topology import HINTS, PERMITS, SIGNAL_LIFE
 
 TOPIC: Final = "signals"
 _SIGNALS: Final = Destination("topic", TOPIC)
-_HINTS: Final = Destination("bus", "hints")
+_PERMITS: Final = Destination("bus", PERMITS)
+_HINTS: Final = Destination("bus", HINTS)
 #: The property of a hint that names the queue of submissions to look at.
 HINTED_QUEUE: Final = "queue"
 #: The kind of a signal, by which subscriptions filter.
@@ -173,7 +174,7 @@ class BusPermits(_Kept):
         for begin in range(0, len(permits), MOST_AT_ONCE):
             batch = permits[begin : begin + MOST_AT_ONCE]
             try:
-                self._sender.send(_SIGNALS, [_permit_message(permit) for permit in batch])
+                self._sender.send(_PERMITS, [_permit_message(permit) for permit in batch])
             except FAILURES as error:
                 tell(events.PERMITS_UNSENT, permits=len(permits) - sent, error=describe_error(error))
                 break
@@ -240,5 +241,4 @@ def _message(fields: dict[str, Any], subject: str | None = None) -> BusMessage:
 
 
 def _permit_message(permit: Permit) -> BusMessage:
-    properties = {"kind": PERMIT, "slot": permit.slot}
-    return BusMessage(body=encode_permit(permit), properties=properties, subject=PERMIT, life=SIGNAL_LIFE)
+    return BusMessage(body=encode_permit(permit), life=SIGNAL_LIFE)

@@ -41,6 +41,8 @@ SLOTS, MODELS = ("readmodela", "readmodelb"), "models"
 URGENT = f"{_WORK}urgent"
 #: The bus queue that publishers may send to. Its messages have no content: each says that something was dropped.
 HINTS = "hints"
+#: The bus queue of permits. A topic costs a credit of the namespace for each filter that it asks, a queue for the send alone.
+PERMITS = "permits"
 #: Upper bounds: of SLUICE_WORK_QUEUES, and of the processes that listen for a release by push. Any further one only polls.
 MOST_WORK_QUEUES, WAITER_SUBSCRIPTIONS = 100, 16
 
@@ -163,6 +165,7 @@ def _signals() -> Topic:
     """Return the topic of signals. They are hints: losing one loses no work."""
     signal = DeliveryRules(time_to_live=SIGNAL_LIFE)
     waiters = [Subscription(f"waiters-{n:02}", (_kind("release"),), signal) for n in range(WAITER_SUBSCRIPTIONS)]
+    # An instance of 0.3.0 sends its permits to `work`, and receives them there. Nothing else does.
     own = [Subscription(kind, (_kind(kind),), signal) for kind in ("release", "work")]
     return Topic("signals", (*own, *waiters))
 
@@ -261,6 +264,7 @@ def _base(work_queues: int) -> Entities:
             queues=(
                 BusQueue("results", DeliveryRules(max_delivery_count=2000), megabytes=5120),
                 BusQueue(HINTS, DeliveryRules(time_to_live=SIGNAL_LIFE)),
+                BusQueue(PERMITS, DeliveryRules(time_to_live=SIGNAL_LIFE)),
             ),
             topics=(_signals(), _job_events()),
         ),

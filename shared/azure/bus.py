@@ -33,7 +33,6 @@ from azure.servicebus.exceptions import (
 
 from shared.azure.connections import Connections
 from shared.azure.meter import BusOperation, Cause, because
-from shared.azure.pushback import BUS
 from shared.clock import Closing
 
 #: The library's errors if it could not send. It raises ValueError for a sender that it has closed by itself.
@@ -246,7 +245,7 @@ class _KeptSender:
                 raise
             except FAILURES as error:
                 if isinstance(error, ServiceBusServerBusyError):
-                    self._connections.pushback.slow(BUS)
+                    self._connections.pushback.refuse(self._to.name)
                 self._drop()
                 if not left:
                     raise
@@ -304,19 +303,24 @@ class _Link(NamedTuple):
 
 
 class BusReceiver(Closing):
-    """Receives from a subscription of a topic, for one thread. Close it when done.
+    """Receives from a queue, or a subscription of a topic, for one thread. Close it when done.
 
     A message that was received is gone. With `locked_for`, it is only locked, for so many seconds at most, until `complete`.
     """
 
-    def __init__(self, connections: Connections, topic: str, subscription: str, *, locked_for: float = 0.0) -> None:
-        self._meter, self._topic = connections.meter, topic
+    def __init__(
+        self, connections: Connections, entity: str, subscription: str = "", *, locked_for: float = 0.0
+    ) -> None:
+        self._meter, self._entity = connections.meter, entity
         mode = ServiceBusReceiveMode.PEEK_LOCK if locked_for else ServiceBusReceiveMode.RECEIVE_AND_DELETE
         self._renewer = AutoLockRenewer(max_lock_renewal_duration=locked_for) if locked_for else None
         self._locked: Sequence[ServiceBusReceivedMessage] = ()
         with ExitStack() as opened:
             client = opened.enter_context(connections.bus_client())
-            receiver = client.get_subscription_receiver(topic, subscription, receive_mode=mode)
+            if subscription:
+                receiver = client.get_subscription_receiver(entity, subscription, receive_mode=mode)
+            else:
+                receiver = client.get_queue_receiver(entity, receive_mode=mode)
             self._receiver = opened.enter_context(receiver)
             if self._renewer:
                 opened.enter_context(self._renewer)
@@ -326,7 +330,7 @@ class BusReceiver(Closing):
         """Return the messages that are there, or that come within so many seconds."""
         found = self._receiver.receive_messages(most, max_wait_time=within)
         operation = BusOperation.RECEIVE if found else BusOperation.RECEIVE_EMPTY
-        self._meter.count_bus(operation, self._topic, max(1, len(found)))
+        self._meter.count_bus(operation, self._entity, max(1, len(found)))
         if self._renewer:
             self._locked = found
             for message in found:

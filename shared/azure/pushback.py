@@ -31,6 +31,8 @@ TOGETHER: Final = timedelta(seconds=2)
 QUIET: Final = timedelta(seconds=10)
 #: The upper bound of a Retry-After.
 LONGEST_QUIET: Final = timedelta(minutes=5)
+#: Seconds without a refusal until an entity of the bus gets more than one transfer at a time again.
+ALONE_FOR: Final = 30.0
 #: The share of the full rate that each second of use restores.
 GROWTH: Final = 0.1
 #: The least share: some requests must find out that the service has recovered.
@@ -176,6 +178,8 @@ class Pushback:
         #: For each resource, the maximum in use since its governor last grew, and the time of that growth.
         self._uses: dict[str, tuple[int, float]] = {}
         self._began_at = clock.monotonic()
+        #: The moment of the last refusal of each entity of the bus.
+        self._refused_at: dict[str, float] = {}
 
     def on_reply(self, response: Any) -> None:
         """Slow down if a reply of storage is a push-back."""
@@ -190,6 +194,16 @@ class Pushback:
         """Halve the share of this resource."""
         with self._lock:
             self._governors[resource] = self._governors.get(resource, _UNLIMITED).slow(self._clock.now(), retry_after)
+
+    def refuse(self, entity: str) -> None:
+        """Halve the share of the bus, which was too busy for a transfer to this entity."""
+        self._refused_at[entity] = self._clock.monotonic()
+        self.slow(BUS)
+
+    def is_alone(self, entity: str) -> bool:
+        """Check whether an entity of the bus gets one transfer at a time, since it refused one not long ago."""
+        refused_at = self._refused_at.get(entity)
+        return refused_at is not None and self._clock.monotonic() - refused_at < ALONE_FOR
 
     def ease(self, resource: str, part: float) -> None:
         """Lower the share of this resource by a part of the full rate."""

@@ -33,10 +33,10 @@ from shared.dequeue.task import BackOff, Listening, Telling, push
 from shared.dequeue.turns import AHEAD, HandlingTime, UrgentLane
 from shared.dequeue.work_queue import Renewals, WorkSource
 from shared.errors import StorageUnavailableError
-from shared.messages import PERMIT, Delivery, Permit, decode_permit
-from shared.signals import TOPIC, SendPermits
+from shared.messages import Delivery, Permit, decode_permit
+from shared.signals import SendPermits
 from shared.telemetry import describe_error, events, tell
-from shared.topology import GUARD, LOOKS_EVERY
+from shared.topology import GUARD, LOOKS_EVERY, PERMITS
 
 #: Seconds after which a drain receives no more. So it hands over within four minutes of its start. The bus keeps the
 #: lock of its permit for five minutes, and the host lets it run for ten.
@@ -62,9 +62,17 @@ class Drained(StrEnum):
     UNANSWERED = "unanswered"
 
 
-def goes_on(drained: Drained, since: float, stays_for: float) -> bool:
+def stays_for(deliveries: int) -> float:
+    """Return the seconds for which a drain looks again. A permit that was delivered before had a holder that died.
+
+    Its slot is still leased, and its messages are still hidden. Both are free by the end of that time.
+    """
+    return GUARD.total_seconds() if deliveries > 1 else 0.0
+
+
+def goes_on(drained: Drained, since: float, stays: float) -> bool:
     """Check whether a drain looks again: what a dead process had comes free by the end of the time that it stays."""
-    return since < stays_for and drained in {Drained.GAVE_UP, Drained.TAKEN}
+    return since < stays and drained in {Drained.GAVE_UP, Drained.TAKEN}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,34 +99,30 @@ class Drain:
     stop: Event = field(default_factory=Event)
 
     def on_signal(self, body: bytes, deliveries: int = 1) -> Drained:
-        """Follow one permit. Never raises: the bus would redeliver a failed permit at once, ten times.
-
-        One that was delivered before had a holder that died. Its slot is still leased, and its messages are still hidden.
-        So its drain stays for the time of GUARD, by the end of which both are free.
-        """
+        """Follow one permit. Never raises: the bus would redeliver a failed permit at once, ten times."""
         permit = decode_permit(body)
         if permit is None:
             tell(events.PERMIT_REFUSED, bytes=len(body))
             return Drained.REFUSED
-        return self.follow(permit, stays_for=GUARD.total_seconds() if deliveries > 1 else 0.0)
+        return self.follow(permit, stays_for(deliveries))
 
-    def follow(self, permit: Permit, stays_for: float = 0.0) -> Drained:
+    def follow(self, permit: Permit, stays: float = 0.0) -> Drained:
         """Follow a permit that was read. Never raises."""
         try:
-            drained = self.run(permit, stays_for)
+            drained = self.run(permit, stays)
         except StorageUnavailableError as error:
             tell(events.PERMIT_UNANSWERED, slot=permit.slot, error=describe_error(error))
             return Drained.UNANSWERED
         tell(events.PERMIT_FOLLOWED, slot=permit.slot, outcome=drained.value)
         return drained
 
-    def run(self, permit: Permit, stays_for: float = 0.0) -> Drained:
+    def run(self, permit: Permit, stays: float = 0.0) -> Drained:
         """Run the tasks of the permit's slot while there is work, and look again for so many seconds."""
         began = self.clock.monotonic()
         until = began + self.patience
         while True:
             drained = self._drain(permit, until)
-            if goes_on(drained, self.clock.monotonic() - began, stays_for) and not self.stop.is_set():
+            if goes_on(drained, self.clock.monotonic() - began, stays) and not self.stop.is_set():
                 self.pause(LOOKS_EVERY)
                 continue
             if drained is not Drained.GAVE_UP or permit.slot or not (waiting := self.peek()):
@@ -222,7 +226,7 @@ class PermitWorker:
 
     def _follow_bus(self) -> None:
         # A client of the bus serves one thread.
-        with BusReceiver(self._connections, TOPIC, PERMIT, locked_for=LOCK_SECONDS) as receiver:
+        with BusReceiver(self._connections, PERMITS, locked_for=LOCK_SECONDS) as receiver:
             while not self._stop.is_set():
                 messages = receiver.receive(1, RECEIVE_SECONDS)
                 self._note_bus("")

@@ -209,9 +209,7 @@ class BusPublisher:
 
     def _take_load(self, parcel: Parcel) -> _Load | None:
         to = parcel.to
-        if self._channel_of(parcel).is_busy or self._under_way[to] >= self._pushback.limit(
-            self._most, self._under_way[to], _resource(to)
-        ):
+        if self._channel_of(parcel).is_busy or self._under_way[to] >= self._count_transfers(to):
             return None
         # The parcel's own session first: it must get on. Then what waits for the same entity and is not under way.
         own_key = to, parcel.session
@@ -230,6 +228,12 @@ class BusPublisher:
             channel.is_busy = True
         self._under_way[to] += 1
         return load
+
+    def _count_transfers(self, to: Destination) -> int:
+        """Return how many transfers to an entity may be under way."""
+        borne = self._pushback.limit(self._most, self._under_way[to], _resource(to))
+        # The bus counts messages. What waits for one transfer goes into fewer and larger ones.
+        return 1 if self._pushback.is_alone(to.name) else borne
 
     def _transfer(self, load: _Load) -> None:
         # An error that nobody expects must not leave the other callers waiting.

@@ -427,7 +427,7 @@ WORKER_POLLING: Final = LogEvent(
     level=WARNING,
     fields=("reason",),
     meaning="a worker process receives no permits, and checks the queues itself",
-    remedy="read the reason: the bus, its connection, or the right to receive from signals/work",
+    remedy="read the reason: the bus, its connection, or the right to receive from the queue permits",
 )
 MESSAGE_SPENT: Final = LogEvent(
     name="sluice.message.spent",
@@ -453,8 +453,8 @@ PERMIT_REFUSED: Final = LogEvent(
     name="sluice.permit.refused",
     level=WARNING,
     fields=("bytes",),
-    meaning="a signal of the kind work is not a valid permit, and was ignored",
-    remedy="check who may send to the topic signals",
+    meaning="a message on the queue permits is no valid permit, and was ignored",
+    remedy="check who may send to the queue permits",
 )
 PERMIT_UNANSWERED: Final = LogEvent(
     name="sluice.permit.unanswered",

@@ -31,7 +31,7 @@ PRIMARY_RENEWAL, PRIMARY_RETRY = 12, 5
 TIMER_RENEWAL, TIMER_RETRY = 30, 60
 #: Seconds that a receive on the bus waits for a message.
 BUS_WAIT: Final = 60
-#: Bus entities with a trigger: `results`, its dead letters, `hints`, `signals/release`. By push, `signals/work` too.
+#: Bus entities with a trigger: `results`, its dead letters, `hints`, `signals/release`. By push, `permits` too.
 BUS_LISTENERS: Final = 4
 #: How a host's poll of an idle queue is called.
 POLL: Final = "poll "

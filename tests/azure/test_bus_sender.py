@@ -253,6 +253,7 @@ def test_a_bus_that_is_busy_pushes_back_and_one_that_is_away_does_not(relay, con
             return list(throttled.pushback.governors()) == [BUS]
 
         until(is_slowed)
+        assert [throttled.pushback.is_alone(f"plain-0{n}") for n in range(2)] == [True, False]
 
 
 def test_a_scheduled_list_is_kept_back_until_then(broker, connections, to):

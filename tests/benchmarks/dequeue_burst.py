@@ -143,14 +143,14 @@ def _stage() -> Iterator[tuple[Connections, dict[str, str]]]:
 
 @contextmanager
 def _instances(connections: Connections, run: Callable[[Permit], object], burst: Burst) -> Iterator[Callable[[], bool]]:
-    """Follow what comes on the subscription, each permit beside the others; yields whether any is followed now."""
+    """Follow what comes on the queue, each permit beside the others; yields whether any is followed now."""
     stop, following = threading.Event(), []
 
     def listen() -> None:
         mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
         with (
             connections.bus_client() as bus,
-            bus.get_subscription_receiver("signals", "work", receive_mode=mode) as receiver,
+            bus.get_queue_receiver("permits", receive_mode=mode) as receiver,
             ThreadPoolExecutor(64) as pool,
         ):
             while not stop.is_set():

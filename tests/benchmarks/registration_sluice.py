@@ -49,7 +49,7 @@ from tools.local.stack import bus_entities, sample_values
 _ANSWERS: Final = frozenset({"order_reserved", "order_partially_reserved", "order_rejected"})
 _OPEN: Final = frozenset({"held", "placed"})
 #: Signals that an instance handles at the same time, as host.json says.
-_SIGNALS: Final = 4
+_SIGNALS: Final = 5
 #: A customer whose order may not have been stored sends it again.
 _TRIES: Final = 5
 

@@ -14,18 +14,15 @@ from shared.dequeue.drain import Drained
 from shared.dequeue.permits import TopUp
 from shared.messages import Permit, decode_permit, encode_permit
 from shared.signals import BusPermits
+from shared.topology import PERMITS
 from tests.dequeue.drain_process import VISIBILITY, drain_of
 from tests.waiting import LIMIT
 
 
-def signals(connections):
-    """Take what came on the subscription and return the permits."""
-    with (
-        connections.bus_client() as bus,
-        bus.get_subscription_receiver(
-            "signals", "work", receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE
-        ) as receiver,
-    ):
+def permits(connections):
+    """Take what came on the queue and return the permits."""
+    mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE
+    with connections.bus_client() as bus, bus.get_queue_receiver(PERMITS, receive_mode=mode) as receiver:
         return [decode_permit(b"".join(one.body)) for one in receiver.receive_messages(100, max_wait_time=LIMIT)]
 
 
@@ -35,17 +32,18 @@ def settings_of(connections):
 
 
 def test_permits_arrive_where_work_is_listened_for_and_nowhere_else(connections):
-    """By the subscription's filter; each is an operation of the bus in the count."""
+    """Not where an instance of 0.3.0 listens for its own; each is an operation of the bus in the count."""
     send, before = BusPermits(connections), connections.meter.tally.total()
     sent = [Permit(slot=slot, depth=5_000, tasks=1_000) for slot in range(250)]
     assert send(sent) == 250
     assert connections.meter.tally.total() == before + 250
     found = []
     while len(found) < len(sent):
-        found += signals(connections)
+        found += permits(connections)
     assert sorted(permit.slot for permit in found) == list(range(250))
-    with connections.bus_client() as bus, bus.get_subscription_receiver("signals", "release") as receiver:
-        assert receiver.peek_messages(1) == []
+    for subscription in ("release", "work"):
+        with connections.bus_client() as bus, bus.get_subscription_receiver("signals", subscription) as receiver:
+            assert receiver.peek_messages(1) == []
     send.close()
 
 
@@ -78,6 +76,6 @@ def test_the_work_of_a_process_that_is_killed_with_its_permit_is_taken_up(connec
     BlobLeaseClient(connections.blobs.get_blob_client("permits", "000000")).break_lease(0)
     time.sleep(VISIBILITY)
     assert tick.run(1, 1) == 1
-    [permit] = signals(connections)
+    [permit] = permits(connections)
     assert drain.run(permit) is Drained.GAVE_UP
     assert (handled, queue.get_queue_properties().approximate_message_count) == ([2], 0)

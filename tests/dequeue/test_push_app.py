@@ -61,8 +61,8 @@ def test_doubled_and_forged_signals_do_no_harm(connections):
     """Twenty copies of a permit, one beyond every cap and one that is none: the job is exact, and nothing is dead."""
     send = BusPermits(connections)
     send([Permit(slot=0, depth=1, tasks=1)] * 20 + [Permit(slot=999_999)])
-    with connections.bus_client() as bus, bus.get_topic_sender("signals") as sender:
-        sender.send_messages(ServiceBusMessage(b"\xff no permit", application_properties={"kind": "work"}))
+    with connections.bus_client() as bus, bus.get_queue_sender("permits") as sender:
+        sender.send_messages(ServiceBusMessage(b"\xff no permit"))
     sent = publish(connections, "flooded", 5_000)
     send([Permit(slot=slot % 4, depth=20, tasks=10) for slot in range(20)])
     job = wait_for(connections, "flooded", FINISHED)
@@ -70,7 +70,7 @@ def test_doubled_and_forged_signals_do_no_harm(connections):
     assert (job.state, job.totals.accepted.items) == (JobState.COMPLETE, 5_000)
     assert job.totals.accepted.sums["quantity"] == sent.sums["quantity"]
     dead = connections.bus_client()
-    with dead, dead.get_subscription_receiver("signals", "work", sub_queue="deadletter") as receiver:
+    with dead, dead.get_queue_receiver("permits", sub_queue="deadletter") as receiver:
         assert receiver.peek_messages(1) == []
 
 

@@ -78,15 +78,15 @@ def test_permits_are_followed_and_completed(connections, queue):
     put(queue, 40)
     send = BusPermits(connections)
     send([Permit(slot=slot % 6, depth=40, tasks=4) for slot in range(24)] + [Permit(slot=999_999)])
-    with connections.bus_client() as bus, bus.get_topic_sender("signals") as sender:
-        sender.send_messages(ServiceBusMessage(b"\xff no permit", application_properties={"kind": "work"}))
+    with connections.bus_client() as bus, bus.get_queue_sender("permits") as sender:
+        sender.send_messages(ServiceBusMessage(b"\xff no permit"))
     with Running(connections, handle, queue), Running(connections, handle, queue):
         until(lambda: is_empty(queue))
     send.close()
     assert sorted(map(int, handled)) == list(range(40))
     assert max(most) <= CAP
     dead = connections.bus_client()
-    with dead, dead.get_subscription_receiver("signals", "work", sub_queue="deadletter") as receiver:
+    with dead, dead.get_queue_receiver("permits", sub_queue="deadletter") as receiver:
         assert receiver.peek_messages(1) == []
 
 

@@ -478,7 +478,7 @@ SEEDS = {
             "roles.json: does not hold the roles",
         ),
         "a trigger of the bus that nobody may count": (
-            replacing("functions/drain_work.py", 'subscription_name="work"', 'subscription_name="waiters-00"'),
+            replacing("functions/release_gate.py", 'subscription_name="release"', 'subscription_name="waiters-00"'),
             "the app has not: Azure Service Bus Data Owner on the subscription signals/waiters-00",
         ),
         "a queue of the bus without its count": (
@@ -493,7 +493,7 @@ SEEDS = {
             replacing(
                 "infra/main.bicep", "param scalerRights string = 'entities'", "param scalerRights string = 'none'"
             ),
-            "the app has not: Azure Service Bus Data Owner on the subscription signals/work",
+            "the app has not: Azure Service Bus Data Owner on the bus queue permits",
         ),
         "the whole namespace for its counts": (
             replacing(OF_APP, "scope: queues[place]", "scope: bus"),

@@ -4,6 +4,9 @@ from datetime import timedelta
 
 import pytest
 
+from shared.azure import Connections, Destination
+from shared.messages import Permit
+from shared.signals import BusPermits
 from shared.topology import BusEntities, BusQueue, DeliveryRules, Entities, Subscription, Topic, rooms, topology
 from tools.local.infra import entities
 
@@ -64,3 +67,30 @@ def test_dead_letters_are_forwarded_where_a_delivery_says_so_and_are_not_mention
     assert "forwardDeadLetteredMessagesTo" not in off
     assert on == {**off, "forwardDeadLetteredMessagesTo": "parked"}
     assert "forwardDeadLetteredMessagesTo" not in str(entities.document()["bus"])
+
+
+class KeptSends:
+    """In place of a sender of the bus: keeps where messages go, and how many."""
+
+    def __init__(self):
+        self.sent = []
+
+    def send(self, to, messages):
+        """Keep it."""
+        self.sent.append((to, len(messages)))
+
+
+def credits_of(to, messages):
+    """Return the credits of the namespace that messages take: each is sent and received, and asked by each filter."""
+    topics = [topic for topic in topology().bus.topics if (to.kind, to.name) == ("topic", topic.name)]
+    filters = sum(len(one.filters) or 1 for topic in topics for one in topic.subscriptions)
+    return messages * (2 + filters)
+
+
+def test_a_permit_takes_two_credits_of_the_namespace():
+    """It has 1,000 a second. By the topic of signals, 25 permits would take half of them."""
+    send = BusPermits(Connections("UseDevelopmentStorage=true"))
+    send._sender = kept = KeptSends()
+    assert send([Permit(slot=slot) for slot in range(25)]) == 25
+    assert sum(credits_of(to, messages) for to, messages in kept.sent) <= 50
+    assert credits_of(Destination("topic", "signals"), 25) == 500

@@ -7,9 +7,11 @@ import pytest
 from azure.servicebus.exceptions import ServiceBusError
 
 from shared.azure import BusSender, Connections, Destination, Pushback
+from shared.azure.pushback import ALONE_FOR
 from shared.clock import SystemClock
 from shared.errors import NotPublishedError
 from shared.processes import BusPublisher, Command, command_parcel, decode_commands, decode_events
+from tests.gate.conftest import ManualClock
 from tests.messaging.builders import NOON, QUEUE, TOPIC, KeptTransfers, body_of, command, events, ranges
 from tests.waiting import LIMIT, until
 
@@ -160,6 +162,29 @@ def test_a_failure_reaches_those_whose_parts_were_in_the_transfer(publisher, sen
     assert pushback.limit(4, 0, f"bus/{QUEUE.name}") == 4
     publisher.send(events("order-a", 1, 1))
     assert all_ranges(sender) == [("order-a", 1, 1)]
+
+
+def test_an_entity_that_refuses_gets_one_transfer_at_a_time(sender):
+    """Of eight sessions one goes, and the next transfer takes the seven that gathered. Other entities have all senders."""
+    clock = ManualClock(NOON)
+    pushback = Pushback(clock)
+    publisher = BusPublisher(sender, pushback, most=4)
+    pushback.refuse(TOPIC.name)
+    assert publisher._count_transfers(QUEUE) == 2, "the namespace bears half"
+    sender.open.clear()
+    with ThreadPoolExecutor(8) as pool:
+        calls = [pool.submit(publisher.send, events("order-0", 1, 1, session="0"))]
+        assert sender.begun.wait(LIMIT)
+        calls += [pool.submit(publisher.send, events(f"order-{n}", 1, 1, session=str(n))) for n in range(1, 8)]
+        until(lambda: len(publisher._channels) == 8)
+        sender.open.set()
+        for call in calls:
+            call.result(LIMIT)
+    assert (sender.most_at_once, [len(messages) for _, messages in sender.transfers]) == (1, [1, 7])
+    clock.advance(seconds=ALONE_FOR - 1)
+    assert publisher._count_transfers(TOPIC) == 1
+    clock.advance(seconds=1)
+    assert publisher._count_transfers(TOPIC) > 1
 
 
 def test_an_error_that_nobody_expects_leaves_no_caller_waiting(publisher, sender):

@@ -18,7 +18,7 @@ from shared.processes import decode_events, event_parcels, message_of
 from tools.local.paths import ROOT
 
 PAGE = (ROOT / "docs" / "formats.md").read_text()
-SECTION = PAGE[PAGE.index("## Orders of seats") : PAGE.index("## Signals of work")]
+SECTION = PAGE[PAGE.index("## Orders of seats") : PAGE.index("## Permits")]
 EXAMPLES = re.findall(r"^```json\n(.*?)^```$", SECTION, re.DOTALL | re.MULTILINE)
 EVENTS = [text for text in EXAMPLES if '"kind": "events"' in text]
 MESSAGES = [text for text in EXAMPLES if text.startswith('{"sluice"') and text not in EVENTS]

@@ -11,7 +11,7 @@ from tools.local.picture import triggers
 OTHERS = {
     "accept_hinted": "bus hints",
     "accept_submission": "queue submissions",
-    "drain_work": "topic signals",
+    "drain_work": "bus permits",
     "health": "http",
     "park_dead": "bus results/$DeadLetterQueue",
     "release_gate": "topic signals",

@@ -1,6 +1,5 @@
 """Two versions on one storage: what one leaves the other takes up, and what is newer waits for who knows it."""
 
-import importlib.util
 import logging
 from pathlib import Path
 
@@ -8,13 +7,10 @@ import pytest
 
 import shared
 from tests.versions.driver import Driver
-from tests.versions.loading import find_today, load_folder, load_wheel
+from tests.versions.loading import find_today, load_folder
 from tests.versions.mixture import Mixture
 
-HERE = Path(__file__).parent
 SHARED = Path(shared.__file__).parent
-#: The last release, from the release on: its wheel, and the driver that was frozen with it.
-RELEASES = sorted(HERE.glob("*.whl"))
 
 #: A version to come, whose finish plans say half of the cuts. First as it must be done: under a higher version.
 _HALVED = (
@@ -58,16 +54,6 @@ def loaded(tmp_path_factory):
         return known[name]
 
     return load
-
-
-@pytest.fixture(scope="session", params=RELEASES, ids=lambda wheel: wheel.stem)
-def release(request, tmp_path_factory):
-    """The last release, and how it is driven."""
-    name = request.param.stem.replace("-", "_").replace(".", "_")
-    spec = importlib.util.spec_from_file_location(f"driver_{name}", request.param.with_suffix(".driver.py"))
-    driver = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(driver)
-    return load_wheel(request.param, f"sluice_{name}", tmp_path_factory.mktemp("release")), driver.Driver
 
 
 TODAY = (find_today, Driver)

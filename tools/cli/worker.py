@@ -27,7 +27,7 @@ CHECK_SECONDS = 0.2
 def worker(
     settings: SettingsOption = None,
     *,
-    at_once: Annotated[int, typer.Option(min=1, max=64, help="Permits that this process follows at a time.")] = 4,
+    at_once: Annotated[int, typer.Option(min=1, max=64, help="Permits that this process follows at a time.")] = 5,
     grace: Annotated[
         int, typer.Option(min=0, help="Seconds that messages in work may still take after SIGTERM or Ctrl+C.")
     ] = 60,

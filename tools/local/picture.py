@@ -26,12 +26,12 @@ WRITES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "publisher": ("container payloads", "queue submissions", "bus hints"),
         **dict.fromkeys(
             ("accept_submission", "accept_hinted"),
-            ("queue work-00", "topic signals", "container plans", "container ids", "table jobs", "table held"),
+            ("queue work-00", "bus permits", "container plans", "container ids", "table jobs", "table held"),
         ),
         "drain_work": ("container permits", "container results", "bus results", "container outputs", "table totals"),
         "settle_results": ("table jobs", "queue work-00"),
-        "release_gate": ("queue work-00", "topic signals", "table receipts"),
-        "tick": ("queue work-00", "topic signals", "table pending", "table decisions"),
+        "release_gate": ("queue work-00", "topic signals", "bus permits", "table receipts"),
+        "tick": ("queue work-00", "topic signals", "bus permits", "table pending", "table decisions"),
         "park_dead": ("table parked", "container parked"),
         "operator": ("container gates", "topic signals"),
     }
