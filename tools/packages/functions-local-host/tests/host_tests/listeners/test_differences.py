@@ -1,6 +1,7 @@
 """Where the listeners differ from the real host's, as docs/appendix/stand-ins.md lists it, and no other test holds it."""
 
 import asyncio
+import logging
 from datetime import timedelta
 
 import pytest
@@ -45,6 +46,7 @@ async def test_a_poll_goes_on_where_storage_gives_no_reply(queue, storage, monke
 
 async def test_a_lost_message_is_not_renewed_again(queue, storage, meter, caplog):
     """The real host goes on asking."""
+    caplog.set_level(logging.DEBUG, "functions_local_host.message_lease")
     held = Held()
     recorder = Recorder(held)
     await queue.send_message("lost")
