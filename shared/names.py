@@ -11,8 +11,6 @@ _RESTS: Final = "a worker without a bus rests for a second at most: remove it"
 #: Settings that a release retired, each with what to do. They are told and never refused: an app keeps the settings of
 #: its last deployment. A name stays here for good, so that no later setting comes near it.
 RETIRED: Final[Mapping[str, str]] = {
-    "SLUICE_CONSOLE": "SLUICE_CAPABILITIES names the console: remove it",
-    "SLUICE_REGISTRATION": "SLUICE_CAPABILITIES names registration: remove it",
     "SLUICE_ENRICHMENT_URL": "the example of a workload reads ENRICHMENT_URL now: rename it here and in your copy of the example",
     "SLUICE_IDLE_SHORTEST_MS": _RESTS,
     "SLUICE_IDLE_STEP_MS": _RESTS,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION
-from shared.capability import CAPABILITIES, Chosen, find_known, names_of_settings
+from shared.capability import CAPABILITIES, SWITCHES, Chosen, find_known, names_of_settings
 from shared.errors import SettingsError
 from shared.names import RETIRED, misspelt, unread
 from shared.settings import NAMES, SETTINGS
@@ -23,6 +23,7 @@ _HOSTS: Final = "the host reads it from the environment alone: give it by `setti
 #: Names that have no place in the file, and what to do instead.
 _ELSEWHERE: Final[Mapping[str, str]] = {
     "SLUICE_TICK_SCHEDULE": "the host reads it from the environment alone: give it by `tickSchedule` of own/infra/parameters.json",
+    "SLUICE_CONSOLE": "it follows from the login of Azure: `azd env set CONSOLE_CLIENT_ID ID`",
     "SLUICE_WARM_SITE": "the deployment knows it: `azd env set HAS_WARMING true`",
     "SLUICE_WARM_IDENTITY": "the deployment knows it: `azd env set HAS_WARMING true`",
 }
@@ -32,7 +33,7 @@ _DEPLOYED: Final = {
     "SLUICE_WORK_QUEUES",
     "SLUICE_ROOMS",
     "SLUICE_DEQUEUE",
-}
+} | SWITCHES.keys() - _ELSEWHERE.keys()
 _OF_HOST: Final = ("AzureFunctionsJobHost__", "AzureWebJobs", "FUNCTIONS_", "PYTHON", "WEBSITE_")
 _CONNECTIONS: Final = (STORAGE_CONNECTION, BUS_CONNECTION, "AzureWebJobsStorage", "APPLICATIONINSIGHTS_")
 #: What the text of a connection or of a signed address has in it.

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Self
 
 from shared.azure import BUS_SETTING, STORAGE_SETTING, Setting
-from shared.capability import CAPABILITIES, Chosen, choose, dead_switches, line_of, names_of_settings
+from shared.capability import CAPABILITIES, SWITCHES, Chosen, choose, find, line_of, names_of_settings, wrong_switches
 from shared.dequeue import Notify, When
 from shared.errors import SettingsError
 from shared.grammar import read_rooms
@@ -102,6 +102,10 @@ SETTINGS = (
     ),
     _poison("PAUSE_CHUNKS", "... and if more than so many are parked, 0 to 1000000", DEFAULT_POLICY.pause_chunks),
     _optional(CAPABILITIES, "the capabilities that are on, by name or as `module:NAME`, separated by commas", ""),
+    *(
+        _optional(switch, f"the capability {name}, as before 0.3.0: `off` or `on`", "off")
+        for switch, name in SWITCHES.items()
+    ),
     # No default: the host reads it by its name in the trigger, and does not know this list.
     Setting("SLUICE_TICK_SCHEDULE", "when the app's one timer runs, an NCRONTAB expression in UTC", "0 * * * * *"),
 )
@@ -113,7 +117,7 @@ class Settings:
     """The parsed settings of the app."""
 
     work_queues: int
-    #: Without the common room. Each is a queue and a container.
+    #: Without the common room. Each is a queue, a container and a function.
     rooms: tuple[str, ...]
     #: None: as many as suit the job.
     chunk_items: int | None
@@ -180,7 +184,11 @@ class Settings:
         chosen = choose(line_of(environ), SETTINGS, environ, problems.append)
         left_out = {one.name: one.fault for one in chosen if one.fault}
         capabilities = tuple(one for one in chosen if not one.fault)
-        problems += dead_switches(environ)
+        for name, fault in wrong_switches(environ).items():
+            if find(name).capability.may_fail:
+                left_out[name] = fault
+            else:
+                problems.append(fault)
         known = NAMES | names_of_settings(capabilities)
         problems += misspelt(environ, known)
         if not problems:

@@ -186,19 +186,12 @@ def test_its_settings_are_read_and_refused_as_those_of_the_base_are(mine):
     assert "did you mean SLUICE_PARCEL_DAYS?" in misspelt.stderr
 
 
-@pytest.mark.parametrize(("switch", "name"), [("SLUICE_REGISTRATION", "registration"), ("SLUICE_CONSOLE", "console")])
-def test_a_switch_of_before_that_is_on_without_the_line_stops_the_app(switch, name):
-    """Orders on its queues would wait in silence. Beside the line, as 0.3.0 deployed both, it is no more than retired."""
-    guarded = sample_values() | {"WEBSITE_AUTH_ENABLED": "true"}
-    both = Settings.parse(guarded | {"SLUICE_CAPABILITIES": name, switch: "on"})
-    assert [one.name for one in both.capabilities] == [name]
-    assert switch in both.unread
-    assert switch in Settings.parse(guarded | {switch: "off"}).unread
-    for word in ("on", "yes"):
-        with pytest.raises(
-            SettingsError, match=f"{switch} is '{word}', and no .*: set SLUICE_CAPABILITIES=mine,{name}, and"
-        ):
-            Settings.parse(guarded | {"SLUICE_CAPABILITIES": "mine", switch: word})
+def test_the_switch_of_before_and_the_line_turn_on_one_registration():
+    """Infra sets both for one release."""
+    both = Settings.parse(sample_values() | {"SLUICE_CAPABILITIES": "registration", "SLUICE_REGISTRATION": "on"})
+    assert [one.name for one in both.capabilities] == ["registration"]
+    with pytest.raises(SettingsError, match="SLUICE_REGISTRATION is 'yes', expected off or on"):
+        Settings.parse(sample_values() | {"SLUICE_REGISTRATION": "yes"})
 
 
 def test_a_setting_of_a_capability_that_is_off_is_told():

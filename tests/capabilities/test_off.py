@@ -69,7 +69,10 @@ def words_of_the_folder(outside):
     capability = find("registration").capability
     # Words of English, such as `homes`, are free.
     texts = {name for name in entities if "-" in name} | {setting.name for setting in capability.settings}
-    texts |= {str(reason) for kind in capability.reasons for reason in kind}
+    texts |= {str(reason) for kind in capability.reasons for reason in kind} | {
+        "SLUICE_REGISTRATION",
+        "HAS_REGISTRATION",
+    }
     return names, texts | {event.name for event in capability.events if event not in OF_PROCESSES}
 
 

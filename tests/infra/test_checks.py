@@ -237,6 +237,10 @@ SEEDS = {
             replacing("infra/main.bicep", "[] : decidedRooms", "[] : []"),
             "queue submissions-team-a of shared/topology.py is not deployed",
         ),
+        "registration deployed unasked": (
+            replacing("infra/main.bicep", "param hasRegistration bool = false", "param hasRegistration bool = true"),
+            "bus queue seat-commands-00 is deployed",
+        ),
         "tables of registration deployed unasked": (
             replacing(
                 "infra/main.bicep", "param capabilities string = ''", "param capabilities string = 'registration'"
@@ -300,8 +304,8 @@ SEEDS = {
             "Azure's login is there",
         ),
         "an app that does not know of it": (
-            replacing("infra/main.bicep", "empty(consoleClientId) ? [] : ['console']", "[]"),
-            "with a console True, the app has ''",
+            replacing("infra/main.bicep", "contains(line, 'console') ? 'on' : 'off'", "'off'"),
+            "with a console True, the app has 'off'",
         ),
         "a role that no page knows": (
             replacing("infra/console-roles.json", '"value": "Reader"', '"value": "Viewer"'),
@@ -612,11 +616,11 @@ SEEDS = {
         ),
         "an app that does not know that registration is on": (
             replacing(APP, "own, lineSettings,", "own,"),
-            "with the capabilities '' and seatLanes 3, the app has (None, None)",
+            "with {'hasRegistration': True} and seatLanes 3, the app has (None, None, None)",
         ),
         "a command that does not know the lanes": (
             replacing("infra/main.bicep", "output SLUICE_SEAT_LANES string = decided.SLUICE_SEAT_LANES", ""),
-            "with the capabilities 'registration' and seatLanes 3, the command has ('registration', None)",
+            "with {'hasRegistration': True} and seatLanes 3, the command has ('registration', 'on', None)",
         ),
         "warmed instances that nobody asked for": (
             replacing(APP, "var warm = empty(warmIdentityId) ? {} :", "var warm = empty('a') ? {} :"),

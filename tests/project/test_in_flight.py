@@ -20,12 +20,11 @@ from tools.local.stack import StackOptions, running, start_host
 
 JOBS, LINES = 20, 3000
 UNITS = sum(number % 7 for number in range(LINES))
-#: As an installation of 0.2.0 has them, and what its person sets beside before the upgrade.
+#: As an installation of 0.2.0 has them. This release still reads that switch of registration.
 SETTINGS = {
     "SLUICE_WORKLOADS": "shared.workloads.billing:Billing,sales:Sales",
     "SLUICE_ROOMS": "team-a",
     "SLUICE_REGISTRATION": "on",
-    "SLUICE_CAPABILITIES": "registration",
     "SLUICE_CHUNK_ITEMS": "200",
 }
 CODE = "a-code-of-the-customer-5c0ffee"

@@ -38,7 +38,12 @@ OWN = {
 def test_an_app_without_registration_has_the_functions_that_it_had():
     """Not one more: a trigger polls, and a route is open."""
     assert triggers() == OTHERS
-    assert triggers(("SLUICE_REGISTRATION", "off"), ("SLUICE_SEAT_LANES", "9")) == OTHERS, "as 0.3.0 deployed it"
+    assert triggers(("SLUICE_REGISTRATION", "off"), ("SLUICE_SEAT_LANES", "9")) == OTHERS
+
+
+def test_the_switch_of_releases_before_is_read():
+    """An app that is deployed by code alone has no line, and orders on its queues."""
+    assert triggers(("SLUICE_REGISTRATION", "on"), ("SLUICE_SEAT_LANES", "2")).keys() >= OWN.keys()
 
 
 def test_an_app_with_registration_has_a_function_for_each_of_its_entities():

@@ -50,15 +50,17 @@ def test_everything_wrong_is_reported_at_once():
     ("console", "auth", "is_on", "said"),
     [
         ("", "", False, ""),
-        ("console", "True", True, ""),
-        (" console ", " true", True, ""),
-        ("console", "", False, "WEBSITE_AUTH_ENABLED is not true"),
-        ("console", "1", False, "WEBSITE_AUTH_ENABLED is not true"),
+        ("off", "true", False, ""),
+        ("on", "True", True, ""),
+        (" On ", " true", True, ""),
+        ("on", "", False, "WEBSITE_AUTH_ENABLED is not true"),
+        ("on", "1", False, "WEBSITE_AUTH_ENABLED is not true"),
+        ("yes", "true", False, "SLUICE_CONSOLE is 'yes', expected off or on"),
     ],
 )
 def test_a_console_that_is_not_guarded_is_left_out_and_stops_nothing(console, auth, is_on, said):
     """Payments must not stand still because somebody switched off a login page."""
-    parsed = Settings.parse({**SAMPLE, "SLUICE_CAPABILITIES": console, "WEBSITE_AUTH_ENABLED": auth})
+    parsed = Settings.parse({**SAMPLE, "SLUICE_CONSOLE": console, "WEBSITE_AUTH_ENABLED": auth})
     assert bool(parsed.capability("console")) is is_on
     assert said in parsed.left_out.get("console", "")
     assert bool(parsed.left_out) is bool(said)

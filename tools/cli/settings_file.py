@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION, in_azure
-from shared.capability import Chosen, dead_switches, find_known, names_of_settings
+from shared.capability import Chosen, find_known, names_of_settings
 from shared.errors import SettingsError
 from shared.names import RETIRED, misspelt, unread
 from shared.own import Laid, lay, read_own
@@ -49,8 +49,6 @@ def load_laid(named: Path | None, environ: Mapping[str, str] = os.environ) -> La
     add_app_to_path(named)
     own = next((read_own(folder, settings) for folder in _app_folders(file)), {})
     laid = lay(own, settings, is_deployed=in_azure(settings))
-    if faults := list(dead_switches(laid.settings)):
-        raise SettingsError("; ".join(faults))
     check_names(settings, find_known(laid.settings))
     return laid
 

@@ -64,7 +64,7 @@ def check(project: Project) -> Iterator[Finding]:
         yield Finding("function-app.bicep", f"setting {name} is not given to the app: add it, or a default in the code")
     for name in sorted(own - plain):
         yield Finding("function-app.bicep", f"setting {name} is given to the app, and nothing reads it")
-    for name in sorted(own - needed - {"SLUICE_CHUNK_ITEMS"}):
+    for name in sorted(own - needed - {"SLUICE_CHUNK_ITEMS", "SLUICE_CONSOLE"}):
         yield Finding("function-app.bicep", f"setting {name} is given unasked, and would hide {OWN_SETTINGS}")
     for name in sorted(NOT_ON_FLEX & given.keys()):
         yield Finding("function-app.bicep", f"{name} has no place on Flex Consumption: functionAppConfig says it")
@@ -90,13 +90,18 @@ def _warming(project: Project) -> Iterator[Finding]:
 
 
 def _capabilities(project: Project) -> Iterator[Finding]:
-    """Yield an app, or a command, that does not know which capabilities are deployed."""
-    for line in ("", "registration"):
-        deployment = project.deployed(seatLanes=3, capabilities=line)
+    """Yield an app, or a command, that does not know which capabilities are deployed. The switch of before counts too."""
+    for parameters, line in (
+        ({}, ""),
+        ({"capabilities": "registration"}, "registration"),
+        ({"hasRegistration": True}, "registration"),
+    ):
+        deployment = project.deployed(seatLanes=3, **parameters)
+        wanted = line, "on" if line else "off", "3" if line else None
         for where, given in (("the app", given_settings(deployment)), ("the command", deployment.outputs)):
-            found = given.get("SLUICE_CAPABILITIES"), given.get("SLUICE_SEAT_LANES")
-            if found[0] != line or (line and found[1] != "3"):
-                yield Finding("infra", f"with the capabilities {line!r} and seatLanes 3, {where} has {found}")
+            found = given.get("SLUICE_CAPABILITIES"), given.get("SLUICE_REGISTRATION"), given.get("SLUICE_SEAT_LANES")
+            if found[:2] != wanted[:2] or (line and found[2] != wanted[2]):
+                yield Finding("infra", f"with {parameters} and seatLanes 3, {where} has {found}")
 
 
 def _workloads(project: Project) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from tools.local.infra.bicep import Parameter, Template
+from tools.local.infra.bicep import Template
 from tools.local.infra.finding import Finding
 from tools.local.infra.project import CONSOLE, Project, with_rooms
 
@@ -15,7 +15,7 @@ def check(project: Project) -> Iterator[Finding]:
         alertEmail="a@b.example",
         rooms=with_rooms(),
         hasWarming=True,
-        capabilities="registration",
+        hasRegistration=True,
         consoleClientId=CONSOLE,
     )
     used = {template.path for template in everything.templates.values()}
@@ -27,15 +27,9 @@ def check(project: Project) -> Iterator[Finding]:
         yield from _perhaps_absent(template)
 
 
-def _count_allowed(parameter: Parameter) -> int:
-    return len(re.findall(r"'[^']*'", str(parameter.decorators.get("allowed", ""))))
-
-
 def _unused(template: Template) -> Iterator[Finding]:
     text = template.source.decode()
-    # A retired parameter allows one value, so that any other one is refused and not passed over in silence.
-    retired = {name for name, one in template.parameters.items() if _count_allowed(one) == 1}
-    for name in {*template.parameters, *template.variables} - retired:
+    for name in (*template.parameters, *template.variables):
         # Once where it is declared.
         if len(re.findall(rf"\b{name}\b", text)) < 2:
             yield Finding(template.path.name, f"{name} is declared and used by nothing")
