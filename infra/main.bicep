@@ -39,7 +39,7 @@ param dequeue string = 'push'
 @description('The capabilities that are on, as the setting SLUICE_CAPABILITIES has them: names, or module:NAME, separated by commas.')
 param capabilities string = ''
 
-@description('The switch of releases before 0.3.0, read for this one: registration in capabilities.')
+@description('The switch of releases before 0.3.0: true fails the deployment if capabilities does not name registration.')
 param hasRegistration bool = false
 
 @description('Who else may place and change orders by messages: objects with id (object id) and type (User, Group, ServicePrincipal).')
@@ -157,20 +157,16 @@ var decided = union({
 var known = union(loadJsonContent('capabilities.json'), loadJsonContent('../own/infra/capabilities.json'))
 var saidWords = [for word in split(decided.SLUICE_CAPABILITIES, ','): trim(word)]
 var said = empty(trim(decided.SLUICE_CAPABILITIES)) ? [] : saidWords
-var line = union(said, decided.SLUICE_REGISTRATION == 'on' ? ['registration'] : [], empty(consoleClientId) ? [] : ['console'])
+// No such capability is known, so the deployment fails with these words: never silence.
+var wrong = decided.SLUICE_REGISTRATION == 'on' && !contains(said, 'registration')
+var line = union(said, wrong ? ['HAS_REGISTRATION is not read: azd env set SLUICE_CAPABILITIES registration'] : [], empty(consoleClientId) ? [] : ['console'])
 var rightsByPart = [for part in parts: part.senders]
 var rights = flatten(rightsByPart)
 var parts = [for one in line: known[one]]
 var isSelling = contains(line, 'registration')
 // How many bus queues of a kind there are, by the setting that says it.
 var counts = { none: 1, SLUICE_SEAT_LANES: int(decided.SLUICE_SEAT_LANES) }
-// An instance of before 0.3.0 knows the switches alone.
-var switches = {
-  SLUICE_CAPABILITIES: join(line, ',')
-  SLUICE_REGISTRATION: isSelling ? 'on' : 'off'
-  SLUICE_CONSOLE: contains(line, 'console') ? 'on' : 'off'
-}
-var lineSettings = union(switches, isSelling ? { SLUICE_SEAT_LANES: decided.SLUICE_SEAT_LANES } : {})
+var lineSettings = union({ SLUICE_CAPABILITIES: join(line, ',') }, isSelling ? { SLUICE_SEAT_LANES: decided.SLUICE_SEAT_LANES } : {})
 var senders = {
   orderSenders: union(whoDeploys, given.orderSenders)
   paymentSenders: union(whoDeploys, given.paymentSenders)
@@ -409,9 +405,7 @@ output SLUICE_WORK_QUEUES string = decided.SLUICE_WORK_QUEUES
 output SLUICE_ROOMS string = join(roomNames, ',')
 output SLUICE_DEQUEUE string = decided.SLUICE_DEQUEUE
 output SLUICE_CAPABILITIES string = join(line, ',')
-output SLUICE_REGISTRATION string = isSelling ? 'on' : 'off'
 output SLUICE_SEAT_LANES string = decided.SLUICE_SEAT_LANES
-output SLUICE_CONSOLE string = empty(consoleClientId) ? 'off' : 'on'
 // As the platform gives it to the app: `sluice doctor` tells whether the app leaves out the console.
 output WEBSITE_AUTH_ENABLED string = empty(consoleClientId) ? '' : string(console!.outputs.isOn)
 output SLUICE_WARM_SITE string = hasWarming ? app.outputs.id : ''

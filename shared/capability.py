@@ -21,8 +21,6 @@ from shared.values import SettingReader, problems_of
 
 #: The line.
 CAPABILITIES: Final = "SLUICE_CAPABILITIES"
-#: The switches of releases before 0.3.0, which are read for this one.
-SWITCHES: Final[Mapping[str, str]] = {"SLUICE_CONSOLE": "console", "SLUICE_REGISTRATION": "registration"}
 #: The package of the capabilities that come with Sluice. In the wheel it has another name, as this module has.
 _SHIPPED: Final = f"{__name__.rpartition('.')[0].removesuffix('shared')}capabilities"
 _CONSTANT: Final = "CAPABILITY"
@@ -262,24 +260,8 @@ class Chosen:
 
 
 def line_of(environ: Mapping[str, str]) -> list[str]:
-    """Return the words of the line, and the capability that the switch of releases before 0.3.0 turns on."""
-    said = [one.strip() for one in environ.get(CAPABILITIES, "").split(",") if one.strip()]
-    # Never silence: an app that is deployed by code alone has the switch, and messages on its queues.
-    switched = [name for setting, name in SWITCHES.items() if _word(setting, environ) == "on"]
-    return list(dict.fromkeys([*said, *switched]))
-
-
-def wrong_switches(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return a sentence for each switch of before that has another word than `off` and `on`, by its capability."""
-    return {
-        name: f"{switch} is {environ[switch]!r}, expected off or on"
-        for switch, name in SWITCHES.items()
-        if _word(switch, environ) not in {"off", "on"}
-    }
-
-
-def _word(switch: str, environ: Mapping[str, str]) -> str:
-    return environ.get(switch, "").strip().lower() or "off"
+    """Return the words of the line."""
+    return list(dict.fromkeys(one.strip() for one in environ.get(CAPABILITIES, "").split(",") if one.strip()))
 
 
 def builtin_names() -> list[str]:

@@ -7,6 +7,10 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 PREFIX: Final = "SLUICE_"
+#: The switches of releases before 0.3.0, each with the capability that SLUICE_CAPABILITIES turns on since then.
+SWITCHES: Final[Mapping[str, str]] = {"SLUICE_CONSOLE": "console", "SLUICE_REGISTRATION": "registration"}
+#: Variables of azd that the deployment does not read any more, each with what to do.
+RETIRED_OF_AZD: Final[Mapping[str, str]] = {"HAS_REGISTRATION": "azd env set SLUICE_CAPABILITIES registration"}
 _RESTS: Final = "a worker without a bus rests for a second at most: remove it"
 #: Settings that a release retired, each with what to do. They are told and never refused: an app keeps the settings of
 #: its last deployment. A name stays here for good, so that no later setting comes near it.
@@ -15,7 +19,7 @@ RETIRED: Final[Mapping[str, str]] = {
     "SLUICE_IDLE_SHORTEST_MS": _RESTS,
     "SLUICE_IDLE_STEP_MS": _RESTS,
     "SLUICE_IDLE_LONGEST_MS": _RESTS,
-}
+} | {switch: f"name {name} in SLUICE_CAPABILITIES if you want it, and remove this" for switch, name in SWITCHES.items()}
 #: Variables of the commands of `make`, which are no settings.
 TOOLS: Final = ("SLUICE_TRACEBACK",)
 #: What to do with a name that this release does not know, and that is near to none that it knows.
@@ -32,6 +36,18 @@ def misspelt(names: Collection[str], known: Collection[str]) -> Iterator[str]:
     for name in _strange(names, known):
         if name not in RETIRED and (meant := nearest_names(name, known)):
             yield f"{name} is no setting: did you mean {' or '.join(meant)}?"
+
+
+def find_switched(environ: Mapping[str, str], line: Collection[str]) -> dict[str, str]:
+    """Return a sentence, by its capability, for each switch that asks for one which the line does not name.
+
+    Never silence: an app that is deployed by code alone may have the switch, and messages on its queues.
+    """
+    return {
+        name: f"{switch} is {environ[switch]!r}, and nothing reads it: set SLUICE_CAPABILITIES={','.join([*line, name])}, and remove it"
+        for switch, name in SWITCHES.items()
+        if environ.get(switch, "").strip().lower() not in {"", "off"} and name not in line
+    }
 
 
 def unread(names: Collection[str], known: Collection[str]) -> dict[str, str]:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION
-from shared.capability import CAPABILITIES, SWITCHES, Chosen, find_known, names_of_settings
+from shared.capability import CAPABILITIES, Chosen, find_known, line_of, names_of_settings
 from shared.errors import SettingsError
-from shared.names import RETIRED, misspelt, unread
+from shared.names import RETIRED, find_switched, misspelt, unread
 from shared.settings import NAMES, SETTINGS
 
 #: Where the file is, below the folder of the app.
@@ -23,17 +23,11 @@ _HOSTS: Final = "the host reads it from the environment alone: give it by `setti
 #: Names that have no place in the file, and what to do instead.
 _ELSEWHERE: Final[Mapping[str, str]] = {
     "SLUICE_TICK_SCHEDULE": "the host reads it from the environment alone: give it by `tickSchedule` of own/infra/parameters.json",
-    "SLUICE_CONSOLE": "it follows from the login of Azure: `azd env set CONSOLE_CLIENT_ID ID`",
     "SLUICE_WARM_SITE": "the deployment knows it: `azd env set HAS_WARMING true`",
     "SLUICE_WARM_IDENTITY": "the deployment knows it: `azd env set HAS_WARMING true`",
 }
 #: Settings that decide over entities, functions or polls: in Azure the deployment decides, for it made them.
-_DEPLOYED: Final = {
-    CAPABILITIES,
-    "SLUICE_WORK_QUEUES",
-    "SLUICE_ROOMS",
-    "SLUICE_DEQUEUE",
-} | SWITCHES.keys() - _ELSEWHERE.keys()
+_DEPLOYED: Final = {CAPABILITIES, "SLUICE_WORK_QUEUES", "SLUICE_ROOMS", "SLUICE_DEQUEUE"}
 _OF_HOST: Final = ("AzureFunctionsJobHost__", "AzureWebJobs", "FUNCTIONS_", "PYTHON", "WEBSITE_")
 _CONNECTIONS: Final = (STORAGE_CONNECTION, BUS_CONNECTION, "AzureWebJobsStorage", "APPLICATIONINSIGHTS_")
 #: What the text of a connection or of a signed address has in it.
@@ -90,6 +84,7 @@ def _problems(found: Mapping[str, object], environ: Mapping[str, str]) -> Iterat
     texts = {name: text for name, text in found.items() if isinstance(text, str)}
     known = NAMES | names_of_settings(_capabilities(texts, environ))
     yield from misspelt(found, known)
+    yield from find_switched(texts, line_of(texts)).values()
     yield from (
         f"{name} is no setting: {remedy}" for name, remedy in unread(found, known).items() if name not in RETIRED
     )

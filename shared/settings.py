@@ -12,11 +12,11 @@ from itertools import chain
 from typing import Self
 
 from shared.azure import BUS_SETTING, STORAGE_SETTING, Setting
-from shared.capability import CAPABILITIES, SWITCHES, Chosen, choose, find, line_of, names_of_settings, wrong_switches
+from shared.capability import CAPABILITIES, Chosen, choose, find, line_of, names_of_settings
 from shared.dequeue import Notify, When
 from shared.errors import SettingsError
 from shared.grammar import read_rooms
-from shared.names import misspelt, unread
+from shared.names import find_switched, misspelt, unread
 from shared.parked import DEFAULT_POLICY, PoisonPolicy
 from shared.scaling import PUBLIC, InstanceRequest, WarmChoice
 from shared.telemetry import TelemetryChoice
@@ -102,10 +102,6 @@ SETTINGS = (
     ),
     _poison("PAUSE_CHUNKS", "... and if more than so many are parked, 0 to 1000000", DEFAULT_POLICY.pause_chunks),
     _optional(CAPABILITIES, "the capabilities that are on, by name or as `module:NAME`, separated by commas", ""),
-    *(
-        _optional(switch, f"the capability {name}, as before 0.3.0: `off` or `on`", "off")
-        for switch, name in SWITCHES.items()
-    ),
     # No default: the host reads it by its name in the trigger, and does not know this list.
     Setting("SLUICE_TICK_SCHEDULE", "when the app's one timer runs, an NCRONTAB expression in UTC", "0 * * * * *"),
 )
@@ -184,7 +180,7 @@ class Settings:
         chosen = choose(line_of(environ), SETTINGS, environ, problems.append)
         left_out = {one.name: one.fault for one in chosen if one.fault}
         capabilities = tuple(one for one in chosen if not one.fault)
-        for name, fault in wrong_switches(environ).items():
+        for name, fault in find_switched(environ, line_of(environ)).items():
             if find(name).capability.may_fail:
                 left_out[name] = fault
             else:

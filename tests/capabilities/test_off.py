@@ -14,9 +14,8 @@ from tools.local.paths import ROOT
 from tools.local.stack import sample_values
 
 FOLDER = ROOT / "capabilities" / "registration"
-#: Files of code and infra that may know registration: the switch of before, and the parameters of its senders and lanes.
-#: After 0.3.0 the switch goes.
-KNOW = {"shared/capability.py", "infra/main.bicep", "infra/main.parameters.json"}
+#: Files of code and infra that may know registration: the refused switch, and the parameters of its senders and lanes.
+KNOW = {"shared/names.py", "infra/main.bicep", "infra/main.parameters.json"}
 #: Of the folder, and only used by it; the app is started without them.
 OWN_MODULES = ("capabilities", "shared.processes", "shared.readmodels", "console", "jinja2")
 

@@ -143,11 +143,11 @@ def test_a_refusal_names_the_remedy_of_the_login_that_was_used(settings, said):
 
 def test_a_console_that_the_app_leaves_out_is_named(sluice, stack_settings):
     """The work goes on without it, so nothing else would say why its address is not there."""
-    done = sluice("doctor", "--json", settings={**stack_settings, "SLUICE_CONSOLE": "on"})
+    done = sluice("doctor", "--json", settings={**stack_settings, "SLUICE_CAPABILITIES": "console"})
     (problem,) = [one for one in json.loads(done.stdout)["findings"] if one["problem"]]
     assert (done.returncode, problem["kind"], problem["name"]) == (1, "function", "console")
     assert "WEBSITE_AUTH_ENABLED is not true" in problem["problem"]
-    guarded = {**stack_settings, "SLUICE_CONSOLE": "on", "WEBSITE_AUTH_ENABLED": "True"}
+    guarded = {**stack_settings, "SLUICE_CAPABILITIES": "console", "WEBSITE_AUTH_ENABLED": "True"}
     assert json.loads(sluice("doctor", "--json", settings=guarded).stdout)["ok"]
 
 

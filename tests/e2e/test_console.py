@@ -18,7 +18,7 @@ from tests.e2e.test_pipeline import usages
 from tests.waiting import LIMIT, until
 from tools.local.stack import StackOptions, running, start_host
 
-ON = {"SLUICE_CONSOLE": "on", "AzureFunctionsJobHost__extensions__queues__maxPollingInterval": "00:00:00.5"}
+ON = {"SLUICE_CAPABILITIES": "console", "AzureFunctionsJobHost__extensions__queues__maxPollingInterval": "00:00:00.5"}
 
 
 class _Stay(urllib.request.HTTPRedirectHandler):

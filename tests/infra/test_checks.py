@@ -238,7 +238,9 @@ SEEDS = {
             "queue submissions-team-a of shared/topology.py is not deployed",
         ),
         "registration deployed unasked": (
-            replacing("infra/main.bicep", "param hasRegistration bool = false", "param hasRegistration bool = true"),
+            replacing(
+                "infra/main.bicep", "param capabilities string = ''", "param capabilities string = 'registration'"
+            ),
             "bus queue seat-commands-00 is deployed",
         ),
         "tables of registration deployed unasked": (
@@ -616,11 +618,15 @@ SEEDS = {
         ),
         "an app that does not know that registration is on": (
             replacing(APP, "own, lineSettings,", "own,"),
-            "with {'hasRegistration': True} and seatLanes 3, the app has (None, None, None)",
+            "with {'capabilities': 'registration'} and seatLanes 3, the app has (None, None)",
+        ),
+        "a switch of before that is silent": (
+            replacing("infra/main.bicep", "union(said, wrong ?", "union(said, !wrong && wrong ?"),
+            "the deployment goes on without a word",
         ),
         "a command that does not know the lanes": (
             replacing("infra/main.bicep", "output SLUICE_SEAT_LANES string = decided.SLUICE_SEAT_LANES", ""),
-            "with {'hasRegistration': True} and seatLanes 3, the command has ('registration', 'on', None)",
+            "with {'capabilities': 'registration'} and seatLanes 3, the command has ('registration', None)",
         ),
         "warmed instances that nobody asked for": (
             replacing(APP, "var warm = empty(warmIdentityId) ? {} :", "var warm = empty('a') ? {} :"),

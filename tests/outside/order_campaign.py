@@ -23,11 +23,10 @@ OWN_SEATS = {"half": 1}
 #: Requests at a time, and guesses of one burst.
 AT_ONCE, BURST = 8, 150
 SETTINGS = {
-    "SLUICE_CAPABILITIES": "registration",
+    "SLUICE_CAPABILITIES": "registration,console",
     # No window ends during the run.
     "SLUICE_RESERVATION_SECONDS": "7200",
     # Azure's login, of which the requests have the header.
-    "SLUICE_CONSOLE": "on",
     "WEBSITE_AUTH_ENABLED": "True",
     "AzureFunctionsJobHost__extensions__queues__maxPollingInterval": "00:00:00.5",
 }

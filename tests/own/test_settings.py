@@ -45,7 +45,7 @@ def test_settings_of_a_person_s_own_code_stand_there_too(tmp_path):
         ({"SHOP": "DefaultEndpointsProtocol=https;AccountKey=abc"}, "SHOP holds a key"),
         ({"SHOP": "https://a.blob.core.windows.net/x?sv=1&sig=abc"}, "SHOP holds a key or a signature"),
         ({"SLUICE_TICK_SCHEDULE": "0 * * * * *"}, "`tickSchedule` of own/infra/parameters.json"),
-        ({"SLUICE_CONSOLE": "on"}, "CONSOLE_CLIENT_ID"),
+        ({"SLUICE_CONSOLE": "on"}, "set SLUICE_CAPABILITIES=console"),
         ({"AzureFunctionsJobHost__logging__logLevel__default": "Debug"}, "the host reads it from the environment"),
     ],
 )

@@ -41,11 +41,6 @@ def test_an_app_without_registration_has_the_functions_that_it_had():
     assert triggers(("SLUICE_REGISTRATION", "off"), ("SLUICE_SEAT_LANES", "9")) == OTHERS
 
 
-def test_the_switch_of_releases_before_is_read():
-    """An app that is deployed by code alone has no line, and orders on its queues."""
-    assert triggers(("SLUICE_REGISTRATION", "on"), ("SLUICE_SEAT_LANES", "2")).keys() >= OWN.keys()
-
-
 def test_an_app_with_registration_has_a_function_for_each_of_its_entities():
     """A lane without one would keep its commands, and dead letters would be seen by nobody."""
     found = triggers(("SLUICE_CAPABILITIES", "registration"), ("SLUICE_SEAT_LANES", "2"))

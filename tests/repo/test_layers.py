@@ -210,7 +210,7 @@ def test_loading_the_app_loads_no_page():
         "assert not {'tools', 'typer', 'rich'} & set(sys.modules), 'not deployed'\n"
     )
     values = json.loads((ROOT / "local.settings.sample.json").read_text())["Values"]
-    on = {"SLUICE_CONSOLE": "on", "WEBSITE_AUTH_ENABLED": "true", "PYTHONPATH": str(ROOT)}
+    on = {"SLUICE_CAPABILITIES": "console", "WEBSITE_AUTH_ENABLED": "true", "PYTHONPATH": str(ROOT)}
     environ = {**os.environ, **values, **on}
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=environ, capture_output=True, check=False)
     assert (done.returncode, done.stderr.decode()[-2000:]) == (0, "")

@@ -47,7 +47,7 @@ def test_the_only_route_is_the_one_that_costs_nothing():
 
 def test_the_console_is_a_route_only_where_it_is_on_and_guarded():
     """It asks for a login by itself: tests/console/test_function.py has each refusal."""
-    wanted, guarded = ("SLUICE_CONSOLE", "on"), ("WEBSITE_AUTH_ENABLED", "True")
+    wanted, guarded = ("SLUICE_CAPABILITIES", "console"), ("WEBSITE_AUTH_ENABLED", "True")
     assert "console" not in triggers(guarded)
     assert "console" not in triggers(wanted)
     assert triggers(wanted, guarded)["console"] == "http"

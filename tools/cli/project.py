@@ -10,7 +10,7 @@ import typer
 
 from shared import __version__
 from shared.capability import find_known, names_of_settings
-from shared.names import RETIRED, misspelt, unread
+from shared.names import RETIRED, RETIRED_OF_AZD, misspelt, unread
 from shared.own import FILE as OWN_SETTINGS
 from shared.settings import NAMES
 from tools.cli.options import PROBLEM_FOUND, WRONG_CALL
@@ -154,6 +154,8 @@ def _setting_lines(folder: Path) -> Iterator[str]:
         for name, remedy in unread(names, known).items():
             said = f"does nothing any more: {remedy}" if name in RETIRED else f"is no setting: {remedy}"
             yield f"settings: {name} {said} ({where})"
+        for name in sorted(RETIRED_OF_AZD.keys() & set(names)):
+            yield f"settings: {name} does nothing any more: {RETIRED_OF_AZD[name]} ({where})"
 
 
 def _own_names(folder: Path) -> set[str]:

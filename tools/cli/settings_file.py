@@ -6,15 +6,15 @@ They are those of the environment, else of a settings file, else of own/settings
 import json
 import os
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION, in_azure
-from shared.capability import Chosen, find_known, names_of_settings
+from shared.capability import Chosen, find_known, line_of, names_of_settings
 from shared.errors import SettingsError
-from shared.names import RETIRED, misspelt, unread
+from shared.names import RETIRED, find_switched, misspelt, unread
 from shared.own import Laid, lay, read_own
 from shared.settings import NAMES
 
@@ -49,7 +49,7 @@ def load_laid(named: Path | None, environ: Mapping[str, str] = os.environ) -> La
     add_app_to_path(named)
     own = next((read_own(folder, settings) for folder in _app_folders(file)), {})
     laid = lay(own, settings, is_deployed=in_azure(settings))
-    check_names(settings, find_known(laid.settings))
+    check_names(laid.settings, find_known(laid.settings))
     return laid
 
 
@@ -57,16 +57,16 @@ def _connection_of(name: str) -> str:
     return name.partition("__")[0]
 
 
-def check_names(names: Collection[str], capabilities: Iterable[Chosen] = ()) -> None:
-    """Raise SettingsError if a name begins like a setting and is not one. Warn once of each that a release retired.
+def check_names(settings: Mapping[str, str], capabilities: Iterable[Chosen] = ()) -> None:
+    """Raise SettingsError if a name begins like a setting and is not one, or is a switch of before that is on. Warn once of each that a release retired.
 
     The app itself runs with an unknown name that is not misspelt: a newer release may have been there before it.
     A person can correct it at once.
     """
     known = NAMES | names_of_settings(capabilities)
-    strange = unread(names, known)
+    strange = unread(settings, known)
     unknown = [f"{name} is no setting: {remedy}" for name, remedy in strange.items() if name not in RETIRED]
-    if problems := [*misspelt(names, known), *unknown]:
+    if problems := [*misspelt(settings, known), *unknown, *find_switched(settings, line_of(settings)).values()]:
         raise SettingsError("; ".join(problems))
     for name in strange:
         _tell_of(name)

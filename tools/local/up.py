@@ -54,7 +54,7 @@ def local_settings(file: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of this machine: those of the file without its connections, then the app's from the environment."""
     values = _values_of(file) if file.exists() else {}
     capabilities = find_known(values, environ)
-    check_names([*values, *environ], capabilities)
+    check_names({**values, **environ}, capabilities)
     known = NAMES | names_of_settings(capabilities)
     given = values | {name: value for name, value in environ.items() if name in known}
     return {name: value for name, value in given.items() if not name.startswith(_CONNECTIONS)}

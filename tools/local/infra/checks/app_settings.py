@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION
 from shared.errors import SettingsError
 from shared.own import FILE as OWN_SETTINGS, list_deployed
 from shared.settings import Settings
+from tools.local.infra.bicep import BicepError
 from tools.local.infra.checks.roles import may_reach
 from tools.local.infra.deployment import Deployment
 from tools.local.infra.finding import Finding
@@ -64,7 +66,7 @@ def check(project: Project) -> Iterator[Finding]:
         yield Finding("function-app.bicep", f"setting {name} is not given to the app: add it, or a default in the code")
     for name in sorted(own - plain):
         yield Finding("function-app.bicep", f"setting {name} is given to the app, and nothing reads it")
-    for name in sorted(own - needed - {"SLUICE_CHUNK_ITEMS", "SLUICE_CONSOLE"}):
+    for name in sorted(own - needed - {"SLUICE_CHUNK_ITEMS"}):
         yield Finding("function-app.bicep", f"setting {name} is given unasked, and would hide {OWN_SETTINGS}")
     for name in sorted(NOT_ON_FLEX & given.keys()):
         yield Finding("function-app.bicep", f"{name} has no place on Flex Consumption: functionAppConfig says it")
@@ -90,18 +92,22 @@ def _warming(project: Project) -> Iterator[Finding]:
 
 
 def _capabilities(project: Project) -> Iterator[Finding]:
-    """Yield an app, or a command, that does not know which capabilities are deployed. The switch of before counts too."""
+    """Yield an app, or a command, that does not know which capabilities are deployed, or a switch of before that is silent."""
     for parameters, line in (
         ({}, ""),
         ({"capabilities": "registration"}, "registration"),
-        ({"hasRegistration": True}, "registration"),
     ):
         deployment = project.deployed(seatLanes=3, **parameters)
-        wanted = line, "on" if line else "off", "3" if line else None
+        wanted = line, "3" if line else None
         for where, given in (("the app", given_settings(deployment)), ("the command", deployment.outputs)):
-            found = given.get("SLUICE_CAPABILITIES"), given.get("SLUICE_REGISTRATION"), given.get("SLUICE_SEAT_LANES")
-            if found[:2] != wanted[:2] or (line and found[2] != wanted[2]):
+            found = given.get("SLUICE_CAPABILITIES"), given.get("SLUICE_SEAT_LANES")
+            if found[0] != line or (line and found != wanted):
                 yield Finding("infra", f"with {parameters} and seatLanes 3, {where} has {found}")
+    with suppress(BicepError):
+        project.deployed(hasRegistration=True)
+        yield Finding(
+            "main.bicep", "hasRegistration of before 0.3.0 is true, and the deployment goes on without a word"
+        )
 
 
 def _workloads(project: Project) -> Iterator[Finding]:

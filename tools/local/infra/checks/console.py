@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from shared.capability import CAPABILITIES
 from tools.local.infra.finding import Finding
 from tools.local.infra.project import CONSOLE, Project, at
 
@@ -28,8 +29,9 @@ def check(project: Project) -> Iterator[Finding]:
         deployment = project.deployed(consoleClientId=CONSOLE if is_on else "")
         configs = {one.last_name: one.properties for one in deployment.of_type("Microsoft.Web/sites/config")}
         for where, given in (("the app", configs["appsettings"]), ("the command", deployment.outputs)):
-            if given.get("SLUICE_CONSOLE") != ("on" if is_on else "off"):
-                yield Finding("infra", f"with a console {is_on}, {where} has {given.get('SLUICE_CONSOLE')!r}")
+            line = given.get(CAPABILITIES, "")
+            if ("console" in line.split(",")) is not is_on:
+                yield Finding("infra", f"with a console {is_on}, {where} has {CAPABILITIES} {line!r}")
         if (found := configs.get("authsettingsV2")) is None or not is_on:
             if bool(found) is not is_on:
                 yield Finding(_FILE, f"with a console {is_on}, Azure's login is {'there' if found else 'missing'}")

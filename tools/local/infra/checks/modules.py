@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from shared.capability import builtin_names
 from tools.local.infra.bicep import Template
 from tools.local.infra.finding import Finding
 from tools.local.infra.project import CONSOLE, Project, with_rooms
@@ -15,7 +16,7 @@ def check(project: Project) -> Iterator[Finding]:
         alertEmail="a@b.example",
         rooms=with_rooms(),
         hasWarming=True,
-        hasRegistration=True,
+        capabilities=",".join(builtin_names()),
         consoleClientId=CONSOLE,
     )
     used = {template.path for template in everything.templates.values()}
