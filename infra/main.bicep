@@ -149,7 +149,6 @@ var decided = union({
   SLUICE_WORK_QUEUES: string(workQueues)
   SLUICE_DEQUEUE: dequeue
   SLUICE_CAPABILITIES: capabilities
-  SLUICE_REGISTRATION: hasRegistration ? 'on' : 'off'
   SLUICE_SEAT_LANES: string(seatLanes)
   SLUICE_ROOMS: ''
 }, loadJsonContent('../own/settings.json'))
@@ -158,7 +157,7 @@ var known = union(loadJsonContent('capabilities.json'), loadJsonContent('../own/
 var saidWords = [for word in split(decided.SLUICE_CAPABILITIES, ','): trim(word)]
 var said = empty(trim(decided.SLUICE_CAPABILITIES)) ? [] : saidWords
 // No such capability is known, so the deployment fails with these words: never silence.
-var wrong = decided.SLUICE_REGISTRATION == 'on' && !contains(said, 'registration')
+var wrong = hasRegistration && !contains(said, 'registration')
 var line = union(said, wrong ? ['HAS_REGISTRATION is not read: azd env set SLUICE_CAPABILITIES registration'] : [], empty(consoleClientId) ? [] : ['console'])
 var rightsByPart = [for part in parts: part.senders]
 var rights = flatten(rightsByPart)
