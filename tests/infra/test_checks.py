@@ -306,8 +306,8 @@ SEEDS = {
             "Azure's login is there",
         ),
         "an app that does not know of it": (
-            replacing("infra/main.bicep", "contains(line, 'console') ? 'on' : 'off'", "'off'"),
-            "with a console True, the app has 'off'",
+            replacing("infra/main.bicep", "empty(consoleClientId) ? [] : ['console']", "[]"),
+            "with a console True, ",
         ),
         "a role that no page knows": (
             replacing("infra/console-roles.json", '"value": "Reader"', '"value": "Viewer"'),

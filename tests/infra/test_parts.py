@@ -79,7 +79,6 @@ def test_settings_of_registration_have_their_values():
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("REGISTRATION", "yes", "expected off or on"),
         ("RESERVATION_BUFFER_SECONDS", "0", "expected a whole number from 1"),
         ("SEAT_LANES", str(MOST_SEAT_LANES + 1), f"expected a whole number from 1 to {MOST_SEAT_LANES}"),
     ],

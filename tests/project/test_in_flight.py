@@ -20,11 +20,12 @@ from tools.local.stack import StackOptions, running, start_host
 
 JOBS, LINES = 20, 3000
 UNITS = sum(number % 7 for number in range(LINES))
-#: As an installation of 0.2.0 has them.
+#: As an installation of 0.2.0 has them, and what its person sets beside before the upgrade.
 SETTINGS = {
     "SLUICE_WORKLOADS": "shared.workloads.billing:Billing,sales:Sales",
     "SLUICE_ROOMS": "team-a",
     "SLUICE_REGISTRATION": "on",
+    "SLUICE_CAPABILITIES": "registration",
     "SLUICE_CHUNK_ITEMS": "200",
 }
 CODE = "a-code-of-the-customer-5c0ffee"
@@ -81,9 +82,7 @@ def test_jobs_and_orders_in_flight_go_on_after_an_upgrade(tmp_path):
         assert len(ended()) < JOBS, "the kill came too late to leave anything in flight"
         done = CliRunner().invoke(app, ["upgrade", str(project), "--write"])
         assert done.exit_code == 0, done.output
-        # What the start error of the switch of before says.
-        settings = {**stack.settings, "SLUICE_CAPABILITIES": "registration"}
-        with start_host(options, settings) as after:
+        with start_host(options, stack.settings) as after:
             assert state_of(after, "mine") == "reserved"
             drop(connections, "payments", kind="payment", id="p-1", order="mine", outcome="completed", amount="10.00")
             stores.gate_operator.open("launch", by="ann")
