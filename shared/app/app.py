@@ -49,6 +49,8 @@ from shared.workloads import Workloads
 GATES_TAKE: Final = timedelta(seconds=20)
 #: How long a tick begins anything further of one capability.
 CAPABILITY_TAKES: Final = timedelta(minutes=3)
+#: How long a tick corrects the index of causes.
+CAUSES_TAKE: Final = timedelta(seconds=20)
 #: How long a tick steps replays.
 REPLAYS_TAKE: Final = timedelta(seconds=20)
 #: Minutes between two drains of the hosts' poison queues: messages there have failed for good, so they may wait.
@@ -148,6 +150,7 @@ def build_tick(stages: AppStages, parts: Sequence[BuiltPart] = ()) -> Tick:
             lambda _due, _began: drain_poison_queues(stages),
             lambda due, _began: orphans.run(due.of(ORPHANS_POINTER)),
             lambda _due, _began: stores.attempts.remove_old(stages.settings.retention),
+            lambda _due, _began: stores.cause_check.run(CAUSES_TAKE.total_seconds()),
             lambda _due, _began: keeper.look_for_containers(),
             lambda _due, _began: keeper.look_for_queues(),
             lambda due, _began: tuning.run() if due.is_job_open or stages.tasks.stranded.find() else None,

@@ -215,7 +215,8 @@ class Parked(Shelf):
         return p.submission_note("submissions", v.ENTRY_BODY, "m2")
 
     def _parked(self, connections):
-        return p.ParkedTable(_table(connections, "parked"), _container(connections, "parked"))
+        index = p.CauseIndex(_table(connections, "decisions"), "of these entries")
+        return p.ParkedTable(_table(connections, "parked"), _container(connections, "parked"), index)
 
     def _attempts(self, connections):
         return p.Attempts(_table(connections, "parked"), Clock(v.NOON))
