@@ -13,7 +13,7 @@ Reading order:
 
 from shared.parked.cause_check import CauseCheck as CauseCheck
 from shared.parked.cause_index import CauseIndex as CauseIndex, Causes as Causes
-from shared.parked.causes import CauseSums as CauseSums
+from shared.parked.causes import CauseSums as CauseSums, count_nothing as count_nothing, count_parked as count_parked
 from shared.parked.entry import (
     ACCEPT as ACCEPT,
     DOOR as DOOR,

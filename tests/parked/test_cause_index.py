@@ -2,19 +2,20 @@
 
 import itertools
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from azure.core.exceptions import HttpResponseError
 
 from shared.azure.connections import Connections
+from shared.errors import SluiceError
 from shared.parked.cause_check import CauseCheck
 from shared.parked.cause_index import MOST_TOGETHER, CauseIndex, Member
 from shared.parked.causes import count_closed, count_nothing, count_parked, join, join_by_cause
 from shared.parked.entry import Entry, EntryState
 from shared.parked.parked_table import ParkedTable
-from tests.faults.plan import Plan
+from tests.faults.plan import MODES, KilledError, Plan
 from tests.gate.conftest import ManualClock
 from tests.process.world import NOON
 
@@ -52,6 +53,11 @@ class Shelf:
         self.opened[0].blobs.create_container(f"parked-{self.mark}")
         self.table = self.index().table
 
+    def close(self):
+        """Close what was opened."""
+        for connections in self.opened:
+            connections.close()
+
     def connect(self, plan=None):
         """Return connections of a process."""
         connections = Connections(self.azurite.connection_string, transport=(plan or Plan()).transport)
@@ -60,7 +66,7 @@ class Shelf:
 
     def index(self, plan=None, *, is_of_before=False):
         """Return what a process has: its index, and its entries. One of before does not count."""
-        return _Process(self, self.connect(plan), is_of_before=is_of_before)
+        return _Process(self, plan or Plan(), is_of_before=is_of_before)
 
     def numbers(self):
         """Return the number of each cause, as a page shows it. It must be the number of its members."""
@@ -79,7 +85,8 @@ class _Silent:
 
 
 class _Process:
-    def __init__(self, shelf, connections, *, is_of_before):
+    def __init__(self, shelf, plan, *, is_of_before):
+        connections = shelf.connect(plan)
         tables = connections.tables
         self.causes = CauseIndex(tables.get_table_client(f"causes{shelf.mark}"), f"p{next(_numbers)}")
         self.table = ParkedTable(
@@ -88,7 +95,7 @@ class _Process:
             _Silent() if is_of_before else self.causes,
         )
         self.check = CauseCheck(self.table, self.causes, shelf.clock)
-        self.meter = connections.meter
+        self.plan = plan
 
 
 @pytest.fixture
@@ -96,8 +103,7 @@ def shelf(azurite):
     """Entries and an index."""
     found = Shelf(azurite)
     yield found
-    for connections in found.opened:
-        connections.close()
+    found.close()
 
 
 def park(process, *entries):
@@ -133,13 +139,10 @@ def test_a_cause_keeps_a_day_of_hours_and_five_jobs():
 def test_parking_and_closing_cost_one_request_more(shelf):
     """The index takes one request each, and none is read before."""
     process = shelf.index()
-    before = process.meter.tally()
     (entry,) = park(process, make_entry())
-    parked = process.meter.tally() - before
-    before = process.meter.tally()
+    parked = process.plan.count
     close(process, entry)
-    closed = process.meter.tally() - before
-    assert (sum(parked.values()), sum(closed.values())) == (3, 2)
+    assert (parked, process.plan.count - parked) == (3, 2)
     assert shelf.numbers() == {}
 
 
@@ -195,12 +198,12 @@ def test_what_an_instance_of_before_parks_and_closes_is_corrected_by_the_compari
     close(before, closed)
     assert shelf.numbers() == {"f" * 16: 1}
     assert new.causes.read().checked_at is None
-    requests = new.meter.tally()
+    requests = new.plan.count
     new.check.run(20)
     assert shelf.numbers() == {"f" * 16: 2 * MOST_TOGETHER}
     # It changed something, so it is repeated before it is noted.
     assert new.causes.read().checked_at is None
-    assert sum((new.meter.tally() - requests).values()) < 12
+    assert new.plan.count - requests == 1 + 2 + 2 + 1 + 1 + 1
     new.check.run(20)
     assert new.causes.read().checked_at == NOON
 
@@ -209,16 +212,16 @@ def test_the_comparison_runs_at_the_first_tick_and_once_a_day(shelf):
     """A process asks once whether it is overdue. After that it makes no request until the minute of the day."""
     process = shelf.index()
     process.check.run(20)
-    before = process.meter.tally()
-    shelf.clock.advance(60)
+    before = process.plan.count
+    shelf.clock.advance(minutes=1)
     process.check.run(20)
-    assert process.meter.tally() == before
+    assert process.plan.count == before
     other = shelf.index()
     other.check.run(20)
-    assert sum(other.meter.tally().values()) == 1
-    shelf.clock.at = NOON.replace(hour=4, minute=5) + timedelta(days=1)
+    assert other.plan.count == 1
+    shelf.clock.advance(days=1, hours=4 - NOON.hour, minutes=5 - NOON.minute - 1)
     other.check.run(20)
-    assert other.causes.checked_at() == shelf.clock.at
+    assert other.causes.checked_at() == shelf.clock.now()
 
 
 def test_rows_of_processes_that_are_gone_are_joined(shelf):
@@ -228,7 +231,7 @@ def test_rows_of_processes_that_are_gone_are_joined(shelf):
     park(alive, make_entry("chunk-000000001-1"))
     close(shelf.index(), first)
     park(gone, make_entry("chunk-000000002-1"))
-    shelf.clock.at = NOON + timedelta(days=9000)
+    shelf.clock.advance(days=9000)
     alive.check.run(20)
     assert [row.process for row in alive.causes.read_all().rows] == ["-"]
     assert shelf.numbers() == {"f" * 16: 2}
@@ -236,17 +239,78 @@ def test_rows_of_processes_that_are_gone_are_joined(shelf):
     assert shelf.numbers() == {"f" * 16: 3}
     for entry in list(alive.table.entries()):
         close(alive, entry)
-    shelf.clock.advance(60)
+    shelf.clock.advance(minutes=1)
     other = shelf.index()
-    shelf.clock.at += timedelta(days=2)
+    shelf.clock.advance(days=2)
     other.check.run(20)
     assert (other.causes.read_all().rows, shelf.numbers()) == ([], {})
 
 
-def test_a_refusal_that_repeats_ends(shelf):
-    """A row that storage refuses for good is no endless loop."""
-    process = shelf.index()
-    member = make_entry("x" * 2000)
-    with pytest.raises((HttpResponseError, Exception)):
-        process.causes.record([], [member])
-    assert process.causes.record([Member.of(make_entry())], []) == 0
+def _park_one(process):
+    park(process, make_entry())
+
+
+def _come_back(process):
+    park(process, make_entry(fingerprint="e" * 16))
+
+
+def _close_one(process):
+    for entry in process.table.entries():
+        close(process, entry)
+
+
+def _compare(process):
+    process.check.run(20)
+
+
+#: Each act, and what is there before it. Its message is delivered again, but nothing closes again what was closed.
+ACTS = {
+    "park": ([], _park_one, True),
+    "park again": ([_park_one], _park_one, True),
+    "come back": ([_park_one], _come_back, True),
+    "close": ([_park_one], _close_one, False),
+    "compare": ([_park_one], _compare, False),
+}
+
+
+def _prepare(azurite, act):
+    shelf = Shelf(azurite)
+    for step in ACTS[act][0]:
+        step(shelf.index())
+    if act == "compare":
+        park(shelf.index(is_of_before=True), make_entry("chunk-000000007-1"))
+    if act == "come back":
+        process = shelf.index()
+        (entry,) = process.table.entries()
+        process.table.change(entry, replace(entry, state=EntryState.REPLAYED))
+    return shelf
+
+
+def _try_broken(shelf, act, plan):
+    """Do the act under this plan, then deliver its message again if it has one. The sums are the members throughout."""
+    _, do, comes_again = ACTS[act]
+    with suppress(KilledError, SluiceError):
+        do(shelf.index(plan))
+    shelf.numbers()
+    if comes_again:
+        do(shelf.index())
+        shelf.numbers()
+
+
+@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("mode", MODES)
+def test_an_act_that_is_killed_or_refused_anywhere_counts_once(azurite, act, mode):
+    """Every request is broken in every way. The sums are the members at once, and the entries after the comparison."""
+    for at in itertools.count(1):
+        shelf, plan = _prepare(azurite, act), Plan.of(at, mode)
+        _try_broken(shelf, act, plan)
+        checker = shelf.index()
+        for _ in range(3):
+            checker.check.run(20)
+        assert checker.causes.checked_at() is not None, at
+        entries = {Member.of(entry) for entry in checker.table.entries()}
+        assert set(checker.causes.read_all().members) == entries, at
+        shelf.close()
+        if plan.count < at:
+            break
+    assert at > 1

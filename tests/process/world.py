@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import json
+import uuid
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from io import BytesIO
