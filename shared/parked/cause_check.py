@@ -3,7 +3,7 @@
 An instance of release 0.3.0 parks and closes without the index, and a process may die between an entry and its member.
 
 Members are read before entries, so what changes meanwhile is at worst recorded twice, which counts once. One case is
-left: an entry that comes back just then may lose its member. So a look that changed anything is repeated by the next
+left: an entry that comes back just then may lose its member. So a comparison that changed anything is repeated by the next
 tick, and only one that changed nothing is noted.
 """
 
@@ -39,7 +39,7 @@ class CauseCheck:
         """Compare if that is due, and correct the index for so long. The next tick goes on."""
         now = self._clock.now()
         if self._is_due is None:
-            checked_at = self._index.checked_at()
+            checked_at = self._index.read_checked_at()
             self._is_due = checked_at is None or now - checked_at > _OVERDUE
         if not self._is_due and (now.hour, now.minute) != _AT:
             return

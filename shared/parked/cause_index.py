@@ -205,7 +205,7 @@ class CauseIndex:
         with expecting_an_answer("note the comparison of the index of causes"):
             self._table.upsert_entity({**_key(_CHECKED), "at": at}, mode=UpdateMode.REPLACE)
 
-    def checked_at(self) -> datetime | None:
+    def read_checked_at(self) -> datetime | None:
         """Return when the index last agreed with the entries, or None."""
         row = self._get(_CHECKED)
         return None if row is None else row["at"]

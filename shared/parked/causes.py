@@ -22,7 +22,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseSums:
-    """What one process, or all of them, counted of one cause."""
+    """The counts of one cause, by one process or by all of them."""
 
     fingerprint: str
     parked: int = 0

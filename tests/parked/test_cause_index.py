@@ -221,7 +221,7 @@ def test_the_comparison_runs_at_the_first_tick_and_once_a_day(shelf):
     assert other.plan.count == 1
     shelf.clock.advance(days=1, hours=4 - NOON.hour, minutes=5 - NOON.minute - 1)
     other.check.run(20)
-    assert other.causes.checked_at() == shelf.clock.now()
+    assert other.causes.read_checked_at() == shelf.clock.now()
 
 
 def test_rows_of_processes_that_are_gone_are_joined(shelf):
@@ -307,7 +307,7 @@ def test_an_act_that_is_killed_or_refused_anywhere_counts_once(azurite, act, mod
         checker = shelf.index()
         for _ in range(3):
             checker.check.run(20)
-        assert checker.causes.checked_at() is not None, at
+        assert checker.causes.read_checked_at() is not None, at
         entries = {Member.of(entry) for entry in checker.table.entries()}
         assert set(checker.causes.read_all().members) == entries, at
         shelf.close()
