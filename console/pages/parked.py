@@ -31,7 +31,8 @@ def show_causes(visit: Visit) -> Page:
     """Show the causes, the most frequent first: of everything, by one request, or of one job."""
     job = visit.query.get("job")
     if job is None:
-        found = visit.view.snapshot.causes(_AGE)
+        # A person who comes here from an act sees what it did.
+        found = visit.view.snapshot.causes(_AGE if visit.is_look else 0)
         causes, is_complete = found.causes, found.checked_at is not None
     else:
         causes, is_complete = summarize_causes(visit.view.build_operator().select(Selection(job=job))), True
