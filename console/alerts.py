@@ -11,7 +11,8 @@ from typing import Final
 from console.snapshot import OpenWork
 from shared.concurrency import Fleet
 from shared.ledger import Job, JobState, Listed, read_progress
-from shared.operating import Overview, ParkedCause, QueueLook
+from shared.operating import Overview, QueueLook
+from shared.parked import CauseSums
 
 #: A tick follows each pointer within a minute or two.
 TICK_SILENT: Final = timedelta(minutes=5)
@@ -40,7 +41,7 @@ def find_alerts(  # noqa: PLR0913 - each is another part of the snapshot
     work: OpenWork,
     queues: Sequence[QueueLook],
     gates: Sequence[Overview],
-    causes: Sequence[ParkedCause],
+    causes: Sequence[CauseSums],
     now: datetime,
     link: _Link,
 ) -> list[Alert]:
@@ -114,9 +115,9 @@ def _of_gates(gates: Sequence[Overview], link: _Link) -> Iterator[Alert]:
             )
 
 
-def _of_parked(causes: Sequence[ParkedCause], link: _Link) -> Iterator[Alert]:
+def _of_parked(causes: Sequence[CauseSums], link: _Link) -> Iterator[Alert]:
     if causes:
-        number = sum(len(cause.entries) for cause in causes)
+        number = sum(cause.open for cause in causes)
         yield Alert(
             "parked",
             f"{number:,} in {len(causes)} {'cause' if len(causes) == 1 else 'causes'}",

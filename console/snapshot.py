@@ -17,7 +17,7 @@ from shared.app import Stores
 from shared.concurrency import Fleet
 from shared.ledger import FINISHED, Job, JobState, Listed
 from shared.operating import Overview, QueueLook, read_queue
-from shared.parked import Entry
+from shared.parked import Causes, Entry
 from shared.pending import DISPATCH_POINTER, FINISH_POINTER, JOB_POINTER, Pointer
 from shared.topology import URGENT, submission_queue, work_queue_names
 
@@ -122,6 +122,7 @@ class Snapshot:
         self._queues = Part[Sequence[QueueLook]](self._read_queues, monotonic)
         self._open = Part[OpenWork](self._read_open, monotonic)
         self._gates = Part[Sequence[Overview]](lambda _known: gates.read(), monotonic)
+        self._causes = Part[Causes](lambda _known: stores.parked_table.read_causes(), monotonic)
         self._parked = Part[_Parked](self._read_parked, monotonic)
         self._points: deque[Point] = deque(maxlen=MOST_POINTS)
         self._idle_looks = 0
@@ -141,6 +142,10 @@ class Snapshot:
     def gates(self, age: float) -> Sequence[Overview]:
         """Return all gates. Two requests, and one for each that changed."""
         return self._gates.get(age)
+
+    def causes(self, age: float) -> Causes:
+        """Return how many entries are open of each cause. One request."""
+        return self._causes.get(age)
 
     def parked(self, age: float) -> Sequence[Entry]:
         """Return the open entries. One request for those that changed."""

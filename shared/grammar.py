@@ -185,7 +185,7 @@ def _is_within(number: Decimal) -> bool:
 
 
 #: Upper bound of the rooms; those whose queues a tick looks at in their turn; those whose payloads a day's sweep lists.
-MOST_ROOMS, ROOMS_A_TICK, ROOMS_A_DAY = 200, 4, 16
+MOST_ROOMS, ROOMS_A_TICK, ROOMS_A_DAY = 200, 4, 14
 
 
 def read_rooms(name: str, text: str, report: Callable[[str], None]) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from typing import Final
 from console.alerts import find_alerts
 from console.pages.job_rows import COLUMNS, row_of_job
 from console.visit import Page, Visit
-from shared.operating import summarize_causes
 
 #: Seconds for which a page that was opened takes a part that another page has read.
 _OPENED: Final = 2.0
@@ -26,7 +25,7 @@ def show_now(visit: Visit) -> Page:
     slow = (_MOVING if is_moving else _IDLE) if visit.is_look else _OPENED
     fleet, queues, work = snapshot.fleet(age), snapshot.queues(age), snapshot.open_work(age)
     gates = snapshot.gates(slow)
-    causes = summarize_causes(snapshot.parked(slow))
+    causes = snapshot.causes(slow).causes
     values = {
         "decision": fleet.decision,
         "rules_version": fleet.rules.version,

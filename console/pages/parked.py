@@ -1,8 +1,6 @@
 """Parked: the causes, the entries of one, and an entry with everything about it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
 from typing import Final
 
 from werkzeug.exceptions import NotFound
@@ -13,7 +11,6 @@ from shared.app import build_entry_reader
 from shared.errors import ActStaleError
 from shared.operating import (
     MOST_LINES,
-    ParkedCause,
     ReplayPace,
     Selection,
     choose,
@@ -28,34 +25,22 @@ _AGE: Final = 2.0
 #: Causes and entries on one page.
 MOST_CAUSES: Final = 25
 PAGE: Final = 50
-#: Hours of the trend.
-_HOURS: Final = 24
-_HOUR: Final = timedelta(hours=1)
-
-
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    cause: ParkedCause
-    newest: Entry
-    #: Entries by the hour of their last failure, the last hour at the end.
-    trend: Sequence[int]
-
-    @property
-    def most(self) -> int:
-        """The highest bar, at least one."""
-        return max(1, *self.trend)
 
 
 def show_causes(visit: Visit) -> Page:
-    """Show the causes, the most frequent first: of everything, or of one job."""
-    entries, job = visit.view.snapshot.parked(_AGE), visit.query.get("job")
-    if job is not None:
-        entries = Selection(job=job).select(entries)
-    causes = summarize_causes(entries)
+    """Show the causes, the most frequent first: of everything, by one request, or of one job."""
+    job = visit.query.get("job")
+    if job is None:
+        # A person who comes here from an act sees what it did.
+        found = visit.view.snapshot.causes(_AGE if visit.is_look else 0)
+        causes, is_complete = found.causes, found.checked_at is not None
+    else:
+        causes, is_complete = summarize_causes(visit.view.build_operator().select(Selection(job=job))), True
     values = {
         "causes": causes,
-        "shown": [_describe(cause, visit.now) for cause in causes[:MOST_CAUSES]],
-        "number": len(entries),
+        "shown": [(cause, cause.trend(visit.now)) for cause in causes[:MOST_CAUSES]],
+        "number": sum(cause.open for cause in causes),
+        "is_complete": is_complete,
         "of_job": job,
     }
     return Page(title="Parked", section="parked", template="parked.html", values=values, looks_again=True)
@@ -72,7 +57,6 @@ def show_cause(visit: Visit, fingerprint: str) -> Page:
     rest = visit.link("cause", fingerprint=fingerprint, first=str(first + PAGE)) if len(chosen) > first + PAGE else ""
     values = {
         "cause": cause,
-        "newest": _newest(cause),
         "entries": ordered[first : first + PAGE],
         "after": rest,
         "seen": digest_entries(chosen),
@@ -118,19 +102,6 @@ def _find_entry(visit: Visit, job: str, key: str) -> Entry:
     if entry is None:
         raise NotFound(f"nothing is parked as {key!r} of job {job!r}")
     return entry
-
-
-def _describe(cause: ParkedCause, now: datetime) -> _Shown:
-    trend = [0] * _HOURS
-    for entry in cause.entries:
-        hours = (now - entry.last_at) // _HOUR
-        if 0 <= hours < _HOURS:
-            trend[_HOURS - 1 - hours] += 1
-    return _Shown(cause, _newest(cause), trend)
-
-
-def _newest(cause: ParkedCause) -> Entry:
-    return max(cause.entries, key=lambda entry: entry.last_at)
 
 
 def _read_number(text: str) -> int:

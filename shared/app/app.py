@@ -53,6 +53,8 @@ GATES_TAKE: Final = timedelta(seconds=20)
 CAPABILITY_TAKES: Final = timedelta(minutes=3)
 #: How long a tick takes submissions from rooms whose publishers send no hints.
 NET_TAKES: Final = timedelta(seconds=20)
+#: How long a tick corrects the index of causes.
+CAUSES_TAKE: Final = timedelta(seconds=20)
 #: How long a tick steps replays.
 REPLAYS_TAKE: Final = timedelta(seconds=20)
 #: Minutes between two drains of the hosts' poison queues: messages there have failed for good, so they may wait.
@@ -153,6 +155,7 @@ def build_tick(stages: AppStages, net: Net, parts: Sequence[BuiltPart] = ()) -> 
             lambda _due, _began: drain_poison_queues(stages),
             lambda due, _began: orphans.run(due.of(ORPHANS_POINTER)),
             lambda _due, _began: stores.attempts.remove_old(stages.settings.retention),
+            lambda _due, _began: stores.cause_check.run(CAUSES_TAKE.total_seconds()),
             lambda _due, _began: keeper.look_for_containers(),
             lambda _due, _began: keeper.look_for_queues(),
             lambda _due, _began: keeper.drain_leftovers(),

@@ -1,5 +1,6 @@
 """Every table, container, queue and topic of an installation, each made once, and a person's operations on them."""
 
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -29,7 +30,7 @@ from shared.operating import (
     nobody,
 )
 from shared.outbox import BusAnnouncements, Outbox
-from shared.parked import Attempts, ParkedTable, Parking, QueuesPut, Stages, park_spent
+from shared.parked import Attempts, CauseCheck, CauseIndex, ParkedTable, Parking, QueuesPut, Stages, park_spent
 from shared.pending import OUTBOX_POINTER, PendingTable, point_at_work
 from shared.pipeline import (
     BusResults,
@@ -89,7 +90,9 @@ class Stores(Closing):
         self._own_signals = BusSignals(connections) if connections.has_bus else NoSignals()
         self.signals: Signals = signals or self._own_signals
 
-        self.parked_table = ParkedTable(table("parked"), self.container("parked"))
+        self.causes = CauseIndex(table("decisions"), secrets.token_hex(6))
+        self.parked_table = ParkedTable(table("parked"), self.container("parked"), self.causes)
+        self.cause_check = CauseCheck(self.parked_table, self.causes, self.clock)
         self.attempts = Attempts(table("parked"), self.clock)
         self.replays = ReplayTable(table("replays"))
 

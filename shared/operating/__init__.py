@@ -46,7 +46,6 @@ from shared.operating.parked_acts import (
 )
 from shared.operating.prefixes import LEAST as LEAST, complete_prefix as complete_prefix
 from shared.operating.replay import (
-    ParkedCause as ParkedCause,
     Replayer as Replayer,
     ReplayFate as ReplayFate,
     ReplayPace as ReplayPace,

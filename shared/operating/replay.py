@@ -11,8 +11,9 @@ Parked entries by their cause, and their waves for a replay. Pure.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC
 from enum import StrEnum
+from functools import reduce
 from hashlib import sha256
 from itertools import chain, count, islice
 from typing import Final
@@ -21,42 +22,30 @@ from msgspec import Struct
 
 from shared.errors import NotParkedError, ParkedTamperedError
 from shared.operating.prefixes import complete_prefix
-from shared.parked import ACCEPT, DOOR, NO_JOB, Entry, EntryState, ParkedTable, Stage, Stages, door_key, is_nameless
+from shared.parked import (
+    ACCEPT,
+    DOOR,
+    NO_JOB,
+    CauseSums,
+    Entry,
+    EntryState,
+    ParkedTable,
+    Stage,
+    Stages,
+    count_nothing,
+    count_parked,
+    door_key,
+    is_nameless,
+)
 
 #: Entries per wave. The first one shows whether the cause is gone; each next wave waits for the one before.
 WAVES: Final = (1, 2, 5, 20, 50)
 
 
-@dataclass(frozen=True, slots=True)
-class ParkedCause:
-    """Entries that failed for one cause."""
-
-    fingerprint: str
-    reason: str
-    stage: str
-    instead: str
-    entries: tuple[Entry, ...]
-
-    @property
-    def jobs(self) -> int:
-        """Return the number of jobs concerned."""
-        return len({entry.about for entry in self.entries})
-
-    @property
-    def first_at(self) -> datetime:
-        """Return the time of the first failure."""
-        return min(entry.first_at for entry in self.entries)
-
-    @property
-    def last_at(self) -> datetime:
-        """Return the time of the last failure."""
-        return max(entry.last_at for entry in self.entries)
-
-
-def summarize_causes(entries: Iterable[Entry]) -> list[ParkedCause]:
-    """Return the causes, the largest first."""
-    causes = [_make_cause(members) for members in group_by_cause(list(entries))]
-    return sorted(causes, key=lambda cause: (-len(cause.entries), cause.fingerprint))
+def summarize_causes(entries: Iterable[Entry]) -> list[CauseSums]:
+    """Return the sums of entries that were read, as the index has those of all. The largest first."""
+    causes = [_sum_up(members) for members in group_by_cause(list(entries))]
+    return sorted(causes, key=lambda cause: (-cause.open, cause.fingerprint))
 
 
 def group_by_cause(entries: Sequence[Entry]) -> list[list[Entry]]:
@@ -93,9 +82,9 @@ def replayable(entries: Iterable[Entry], *, again: bool = False) -> Iterator[Ent
     yield from (entry for entry in entries if entry.state in wanted)
 
 
-def _make_cause(entries: Sequence[Entry]) -> ParkedCause:
+def _sum_up(entries: Sequence[Entry]) -> CauseSums:
     newest = max(entries, key=lambda entry: entry.last_at)
-    return ParkedCause(newest.fingerprint, newest.reason, newest.stage, newest.instead, tuple(entries))
+    return reduce(count_parked, entries, count_nothing(newest.fingerprint))
 
 
 #: Characters of a reason that a wave notes.

@@ -5,9 +5,15 @@ Reading order:
 - `poison_policy`: notes of deliveries, the cause of a failure, and when a message is poison, with every limit
 - `entry`: one parked message, and its key
 - `parking`: the one way in, the verdict of an attempt, and messages that are not believed or were given up on
+- `causes`: how many entries of a cause are open, as plain sums
+- `cause_index`: these sums in storage, and a member for each open entry
 - `parked_table`: the store
+- `cause_check`: compares the index with the store
 """
 
+from shared.parked.cause_check import CauseCheck as CauseCheck
+from shared.parked.cause_index import CauseIndex as CauseIndex, Causes as Causes
+from shared.parked.causes import CauseSums as CauseSums, count_nothing as count_nothing, count_parked as count_parked
 from shared.parked.entry import (
     ACCEPT as ACCEPT,
     DOOR as DOOR,

@@ -146,6 +146,8 @@ def _app(one: Installation) -> list[Asker]:
         *(Asker(Who.APP, f"tick: {meaning}", useful(table=number)) for meaning, number in own),
         Asker(Who.APP, "tick: payloads without a submission, once a day", _payload_sweep(one.rooms)),
         Asker(Who.APP, "tick: old notes of deliveries, once a day", useful(table=1)),
+        # Its rows, the entries, and the note that both agree. A process that starts reads the note.
+        Asker(Who.APP, "tick: the index of causes, once a day", useful(table=4)),
         Asker(
             Who.APP,
             "tick: rooms without a container, queues that no function reads, once a day",

@@ -23,6 +23,7 @@ BENCHMARKS = (
     "broker_cpu",
     "gate",
     "console",
+    "causes",
     "storm",
     "ids",
     "ids_chaos",

@@ -135,13 +135,13 @@ def test_the_causes_and_the_entries_of_one(visitor):
     """The most frequent first, with the remedy; fifty entries on a page."""
     shown = words(visitor.get("/parked"))
     assert shown.index("failed:ValueError") < shown.index("killed_its_worker")
-    assert "60 entries in 1 job" in shown
+    assert "60 entries, the last of usage-0412" in shown
     assert "ValueError: no rate for CHF" in shown
     reply = visitor.get("/parked/3146415e4c0f77aa90")
     assert reply.text.count("/parked/usage-0412/chunk-") == 50
     rest = re.search(r'href="([^"]*)" rel="next"', reply.text)[1].removeprefix(visitor.folder)
     assert visitor.get(rest).text.count("/parked/usage-0412/chunk-") == 10
-    assert "1 entry in 1 job" in words(visitor.get("/parked?job=invoices-11"))
+    assert "1 entry, the last of invoices-11" in words(visitor.get("/parked?job=invoices-11"))
 
 
 def test_an_entry_has_everything_but_its_bytes(visitor):

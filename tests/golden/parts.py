@@ -41,6 +41,7 @@ from shared.operating.audit import AuditedAct, AuditTable
 from shared.operating.replay import ReplayFate, ReplayPace, Selection, SentEntry
 from shared.operating.replay_record import Replay, ReplayState, ReplayTable, Wave, WaveOut
 from shared.outbox import JOB_EVENTS, BusAnnouncements, OutgoingMessage
+from shared.parked.cause_index import CauseIndex, Member
 from shared.parked.entry import (
     ACCEPT,
     DOOR,

@@ -215,10 +215,30 @@ class Parked(Shelf):
         return p.submission_note("submissions", v.ENTRY_BODY, "m2")
 
     def _parked(self, connections):
-        return p.ParkedTable(_table(connections, "parked"), _container(connections, "parked"))
+        index = p.CauseIndex(_table(connections, "decisions"), "of these entries")
+        return p.ParkedTable(_table(connections, "parked"), _container(connections, "parked"), index)
 
     def _attempts(self, connections):
         return p.Attempts(_table(connections, "parked"), Clock(v.NOON))
+
+
+class CauseSums(Shelf):
+    """The index of causes: members, and the sums of a process."""
+
+    tables = ("decisions",)
+    values = v.ENTRIES
+
+    def write(self, connections, stored):
+        index = p.CauseIndex(_table(connections, "decisions"), "a0b1c2d3e4f5")
+        index.record([], stored)
+        index.note_checked(v.NOON)
+
+    def read(self, connections):
+        index = p.CauseIndex(_table(connections, "decisions"), "another")
+        members = set(index.read_all().members)
+        causes = index.read()
+        assert (sum(one.open for one in causes.causes), causes.checked_at) == (len(members), v.NOON)
+        return [entry for entry in v.ENTRIES if p.Member.of(entry) in members]
 
 
 class Fleet(Shelf):
@@ -475,7 +495,8 @@ class Rules(Shelf):
 SHELVES = {
     shelf.__name__.lower(): shelf()
     for shelf in (
-        Jobs, Homes, Held, Pointers, Receipts, FirstChunks, Parked, Fleet, Diary, Audit, Replays, Totals,
+        Jobs, Homes, Held, Pointers, Receipts, FirstChunks, Parked, CauseSums,
+        Fleet, Diary, Audit, Replays, Totals,
         Plans, Results, Segments, Slices, Outputs, Gates, Sequences, Rules,
     )
 }  # fmt: skip

@@ -8,6 +8,7 @@ import pytest
 
 from shared.ledger import JobState
 from shared.messages import ChunkMessage, Result
+from shared.parked.cause_index import CauseIndex
 from shared.parked.entry import EntryState
 from shared.parked.parked_table import ParkedTable
 from shared.payload import Limits
@@ -92,7 +93,8 @@ def test_a_bad_message_is_parked_where_operators_look(world):
     tables, blobs = world.direct["tables"], world.direct["blobs"]
     run_name = world.names["jobs"].removeprefix("jobs")
     with tables.create_table(f"parked{run_name}") as table, blobs.create_container(f"parked{run_name}") as container:
-        world.parked = ParkedTable(table, container)
+        index = CauseIndex(tables.create_table(f"causes{run_name}"), "one")
+        world.parked = ParkedTable(table, container, index)
         for _ in range(2):
             assert world.settle(processed(world, 0), b"{not json").parked == 1
         (entry,) = world.parked.entries()

@@ -29,7 +29,7 @@ def test_the_list_shows_causes_and_what_to_do(sluice, entry):
 def test_the_list_for_programs_is_one_document(sluice, entry):
     """Groups, and the entries of one cause."""
     (group,) = json.loads(sluice("list", "--job", entry.job, "--json").stdout)["groups"]
-    assert (group["fingerprint"], group["entries"], group["jobs"]) == (entry.fingerprint, 1, 1)
+    assert (group["fingerprint"], group["entries"], group["last_jobs"]) == (entry.fingerprint, 1, [entry.job])
     (one,) = json.loads(sluice("list", entry.fingerprint, "--job", entry.job, "--json").stdout)["entries"]
     assert (one["job"], one["key"], one["state"], one["attempts"]) == (entry.job, entry.key, "open", 5)
 

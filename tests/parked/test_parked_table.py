@@ -159,9 +159,9 @@ def test_failures_of_one_cause_are_one_group_over_lines_and_values(world, parkin
         park(parking, world, error.value, key=f"k{number}")
     park(parking, world, WRONG, key="other")
     groups = summarize_causes(process.parked.entries(world.job))
-    assert [(group.reason, len(group.entries), group.jobs) for group in groups] == [
-        ("failed:KeyError", 3, 1),
-        ("hash_mismatch", 1, 1),
+    assert [(group.reason, group.open, group.jobs) for group in groups] == [
+        ("failed:KeyError", 3, (world.job,)),
+        ("hash_mismatch", 1, (world.job,)),
     ]
 
 

@@ -34,6 +34,7 @@ RECORDED = [
     "GET parked",
     "GET parked",
     "PUT parked",
+    "POST $batch",
     "PUT replays",
     "GET replays",
 ]
@@ -168,7 +169,7 @@ def test_a_replay_of_what_an_older_version_parked_stops_at_the_same_cause(make_w
     assert [entry.scheme for entry in ward.entries] == [2, None, None, None]
     assert len({entry.fingerprint for entry in ward.entries}) == 3
     (group,) = summarize_causes(ward.entries)
-    assert (group.fingerprint, len(group.entries)) == (max(ward.entries, key=lambda one: one.last_at).fingerprint, 4)
+    assert (group.fingerprint, group.open) == (max(ward.entries, key=lambda one: one.last_at).fingerprint, 4)
     for entry in ward.entries:
         assert len(Selection(fingerprint=entry.fingerprint).select(ward.entries)) == 4
     assert len(Selection(fingerprint=ward.entries[0].fingerprint, key="other").select(ward.entries)) == 0
@@ -190,9 +191,9 @@ def test_causes_of_one_reason_are_two_as_soon_as_no_older_entry_is_open(make_war
     first, second, third = ward.entries
     older = replace(first, scheme=None)
     other = replace(second, fingerprint="0" * 12)
-    assert [len(group.entries) for group in summarize_causes([older, other, third])] == [3]
+    assert [group.open for group in summarize_causes([older, other, third])] == [3]
     closed = replace(older, state=EntryState.DONE)
-    assert [len(group.entries) for group in summarize_causes([closed, other, third])] == [2, 1]
+    assert [group.open for group in summarize_causes([closed, other, third])] == [2, 1]
 
 
 def test_another_cause_does_not_stop_the_replay(ward):

@@ -15,13 +15,15 @@ from tests.faults.plan import MODES, UNTOLD, KilledError, Plan
 CHUNKS = 3
 #: An entry that is sent: its bytes, its mark, its message, its new state.
 SENT = ["GET parked", "PUT parked", "POST ward", "PUT parked"]
+#: An entry that is closed: its new state, and the index of causes.
+CLOSED = ["PUT parked", "POST $batch"]
 #: The requests of a replay of three entries in waves of 1 and 2: a change here is a change of the bill.
 RECORDED = [
     *("GET replays", "PUT replays"),
     *("GET parked", "PUT replays", *SENT, "PUT replays"),
-    *("GET parked", "GET parked", "PUT parked"),
+    *("GET parked", "GET parked", *CLOSED),
     *("GET parked", "PUT replays", *SENT, *SENT, "PUT replays"),
-    *("GET parked", "GET parked", "GET parked", "PUT parked", "GET parked", "PUT parked"),
+    *("GET parked", "GET parked", "GET parked", *CLOSED, "GET parked", *CLOSED),
     *("PUT replays", "GET replays"),
 ]
 

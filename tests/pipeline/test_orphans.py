@@ -17,6 +17,7 @@ from shared.azure.meter import tally_requests
 from shared.errors import SluiceError
 from shared.ledger.records import Job, JobState
 from shared.messages import Delivery
+from shared.parked.cause_index import CauseIndex
 from shared.parked.entry import ACCEPT, EntryState
 from shared.parked.parked_table import ParkedTable
 from shared.parked.parking import Parking
@@ -47,7 +48,9 @@ class Night:
         self.queue = connections.queues.create_queue(f"submissions-{mark}")
         self.pending_rows = connections.tables.create_table(f"pending{mark}")
         self.parked = ParkedTable(
-            connections.tables.create_table(f"parked{mark}"), connections.blobs.create_container(f"parked-{mark}")
+            connections.tables.create_table(f"parked{mark}"),
+            connections.blobs.create_container(f"parked-{mark}"),
+            CauseIndex(connections.tables.create_table(f"causes{mark}"), "one"),
         )
         self.ledger, self.store = MemoryLedger(), PayloadStore(self.payloads)
         self.pending = PendingTable(self.pending_rows)
@@ -80,7 +83,9 @@ class Night:
         return Orphans(
             ledger=self.ledger,
             parked=ParkedTable(
-                tables.get_table_client(f"parked{self.mark}"), blobs.get_container_client(f"parked-{self.mark}")
+                tables.get_table_client(f"parked{self.mark}"),
+                blobs.get_container_client(f"parked-{self.mark}"),
+                CauseIndex(tables.get_table_client(f"causes{self.mark}"), "two"),
             ),
             pending=PendingTable(tables.get_table_client(f"pending{self.mark}")),
             container=lambda name: blobs.get_container_client(f"{name}-{self.mark}"),

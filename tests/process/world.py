@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import json
+import uuid
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from io import BytesIO
@@ -15,6 +16,7 @@ from shared.errors import ResultNotSentError
 from shared.ledger import ChunkRow, Job, PlanBlob, TableLedger
 from shared.memory import Memory
 from shared.messages import ChunkMessage, Delivery, encode
+from shared.parked.cause_index import CauseIndex
 from shared.parked.entry import chunk_key
 from shared.parked.parked_table import ParkedTable
 from shared.parked.parking import Deliveries, Parking
@@ -195,7 +197,8 @@ class Process:
         tables = self.connections.tables
         self.ledger = TableLedger(tables.get_table_client("jobs"), tables.get_table_client("jobindex"))
         self.results = ResultStore(blobs.get_container_client("results"))
-        self.parked = ParkedTable(table, blobs.get_container_client("parked"))
+        self.causes = CauseIndex(tables.get_table_client("decisions"), uuid.uuid4().hex)
+        self.parked = ParkedTable(table, blobs.get_container_client("parked"), self.causes)
         self.attempts = Attempts(table, world.clock)
         parking = Parking(self.parked, world.clock, stages(send=self._send))
         self.processor = Processor(

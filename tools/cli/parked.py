@@ -53,17 +53,23 @@ def list_parked(  # noqa: PLR0913 - each option of the command is an argument
     """List parked entries by cause, the most frequent first. With a cause, list its entries."""
     selection = Selection(fingerprint=fingerprint, job=job, reason=reason)
     with open_operator(settings) as operator:
-        entries = operator.select(selection, closed=closed)
-    causes = summarize_causes(entries)
+        is_of_all = fingerprint is None and job is None and not closed
+        counted = operator.table.read_causes() if is_of_all else None
+        if counted is not None and counted.checked_at is not None:
+            entries, causes = [], [one for one in counted.causes if reason in {None, one.reason}]
+        else:
+            # Before its first comparison, the index lacks what was parked before the upgrade.
+            entries = operator.select(selection, closed=closed)
+            causes = summarize_causes(entries)
     if as_json and fingerprint is not None:
         typer.echo(json.dumps({"entries": [view.entry_document(entry) for entry in entries]}))
     elif as_json:
         typer.echo(json.dumps({"groups": [view.cause_document(cause) for cause in causes]}))
-    elif not entries:
+    elif not causes:
         typer.echo("nothing is parked" if selection == Selection() else f"nothing is parked of {selection}")
     else:
         Screen().show(view.causes_table(causes) if fingerprint is None else view.entries_table(entries))
-    if not entries and selection != Selection():
+    if not causes and selection != Selection():
         raise typer.Exit(PROBLEM_FOUND)
 
 

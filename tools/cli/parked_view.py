@@ -1,29 +1,30 @@
 """Output of `sluice parked`: tables for people, documents for programs."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from rich.table import Table
 
-from shared.operating import ParkedCause, Replay, ReplayFate, Wave, describe_fates
-from shared.parked import Entry
+from shared.operating import Replay, ReplayFate, Wave, describe_fates
+from shared.parked import CauseSums, Entry
 from tools.cli.screen import clean
 
 _MOMENT = "%Y-%m-%d %H:%M:%S"
 
 
-def causes_table(causes: list[ParkedCause]) -> Table:
+def causes_table(causes: Sequence[CauseSums]) -> Table:
     """Return the causes."""
-    table = Table("fingerprint", "reason", "entries", "jobs", "what to do", "last (UTC)", "stage", title="Parked")
+    table = Table("fingerprint", "reason", "entries", "last jobs", "what to do", "last (UTC)", "stage", title="Parked")
     for cause in causes:
         table.add_row(
             cause.fingerprint,
             clean(cause.reason),
-            str(len(cause.entries)),
-            str(cause.jobs),
+            str(cause.open),
+            clean(" ".join(cause.jobs)),
             clean(cause.instead),
-            cause.last_at.strftime(_MOMENT),
+            cause.last_at.strftime(_MOMENT) if cause.last_at else "",
             clean(cause.stage),
         )
     return table
@@ -62,17 +63,17 @@ def entry_document(entry: Entry) -> dict[str, Any]:
     return {**known, **moments, "state": entry.state.value}
 
 
-def cause_document(cause: ParkedCause) -> dict[str, Any]:
+def cause_document(cause: CauseSums) -> dict[str, Any]:
     """Return a cause for a program."""
     return {
         "fingerprint": cause.fingerprint,
         "reason": cause.reason,
         "stage": cause.stage,
         "instead": cause.instead,
-        "entries": len(cause.entries),
-        "jobs": cause.jobs,
-        "first_at": cause.first_at.isoformat(),
-        "last_at": cause.last_at.isoformat(),
+        "entries": cause.open,
+        "last_jobs": list(cause.jobs),
+        "first_at": cause.first_at.isoformat() if cause.first_at else None,
+        "last_at": cause.last_at.isoformat() if cause.last_at else None,
     }
 
 
