@@ -192,6 +192,15 @@ def project(mine, tmp_path):
     return shutil.copytree(mine, tmp_path / "project")
 
 
+def test_an_upgrade_names_what_azd_keeps_and_nothing_reads_any_more(project):
+    """Before anything is written: the deployment would fail by it."""
+    kept = project / ".azure" / "prod" / ".env"
+    kept.parent.mkdir(parents=True)
+    kept.write_text('HAS_REGISTRATION="true"\n')
+    shown = sluice("upgrade", project).output
+    assert "settings: HAS_REGISTRATION does nothing any more: azd env set SLUICE_CAPABILITIES registration" in shown
+
+
 def test_a_person_s_project_comes_to_this_release_and_back(project):
     """No edit by hand. All that is theirs is there, and after the way back each file is as it was."""
     before = content(project)
