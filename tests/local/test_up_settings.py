@@ -23,7 +23,7 @@ def test_make_up_refuses_a_switch_of_before_without_its_capability_in_the_line(t
     file = tmp_path / "local.settings.json"
     file.write_text(json.dumps({"Values": {"SLUICE_REGISTRATION": "on"}}))
     with pytest.raises(
-        SettingsError, match="SLUICE_REGISTRATION is 'on', and .*: set SLUICE_CAPABILITIES=registration"
+        SettingsError, match=r"SLUICE_REGISTRATION is 'on', and .*: set SLUICE_CAPABILITIES=registration"
     ):
         local_settings(file, {})
     assert local_settings(file, {"SLUICE_CAPABILITIES": "registration"})["SLUICE_CAPABILITIES"] == "registration"
