@@ -22,6 +22,7 @@ BENCHMARKS = (
     "lines",
     "broker_cpu",
     "gate",
+    "rooms",
     "console",
     "causes",
     "storm",
