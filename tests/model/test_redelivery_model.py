@@ -21,6 +21,7 @@ BUGS = {
 }
 
 
+@pytest.mark.ci("a model above 25,000 states")
 def test_whatever_a_killed_drain_had_is_done_without_a_tick():
     """Two drains are killed, at any second, and the permit may come late: the message is done, by one at a time."""
     found = search()
