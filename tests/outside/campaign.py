@@ -14,9 +14,8 @@ from tests.waiting import until
 #: How long all of it together may take; a single delivery is judged by its own time.
 _DONE = re.compile(r"\[host\] (\w+) (?:succeeded|failed) \(id=([0-9a-f-]+), (\d+) ms\)")
 _TOLD = re.compile(r"\[\w+ ([0-9a-f-]+)\] sluice\.(message\.parked|submission\.accepted) (\{.*\})")
-#: A delivery that failed, by the host's trigger and by a pass after a hint. One that a slow process gave back is neither.
-_FAILED_CALL = re.compile(r"\[host\] accept_(?:submission|hinted)\w* failed \(id=[0-9a-f-]+")
-_FAILED_MESSAGE = re.compile(r"sluice\.message\.failed (\{.*\})")
+#: A delivery that failed. One that a slow process gave back is none, nor one to which a slow storage did not answer.
+_FAILED = re.compile(r"\[host\] accept_submission failed \(id=[0-9a-f-]+, \d+ ms\): (?!.*StorageUnavailable).*")
 
 
 @dataclass
@@ -149,10 +148,8 @@ class _Seen:
         return {name: by_message[message] for name, message in self._sent.items() if message in by_message}
 
     def failed(self):
-        """Return the deliveries that decided nothing: the calls that failed, and the names of cases that did."""
-        log, names = self._people.stack.host.log.read_text(), {message: name for name, message in self._sent.items()}
-        messages = (json.loads(said)["message_id"].lower() for said in _FAILED_MESSAGE.findall(log))
-        return _FAILED_CALL.findall(log) + [names[message] for message in messages if message in names]
+        """Return what the host logged of each delivery that decided nothing."""
+        return _FAILED.findall(self._people.stack.host.log.read_text())
 
     def _names(self, entry):
         return {entry["message_id"].lower(), entry["job"], entry.get("claimed")}

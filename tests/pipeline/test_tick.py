@@ -28,12 +28,15 @@ def tick_at(stack_settings, provisioned):
             held.delete_entity(row)
 
     def run(now):
+        with Connections(provisioned.connection_string) as connections:
+            Stores(connections).causes.note_checked(now)
         plan = Plan()
         with Connections(provisioned.connection_string, transport=plan.transport) as connections:
             settings, clock = Settings.parse(stack_settings), ManualClock(now)
             workloads = Workloads.load(settings.workloads, stack_settings)
             App(connections, settings, workloads, stores=Stores(connections, clock=clock)).tick()
-        return plan.kinds
+        # The first tick of a process finds out when the index of causes was last compared.
+        return [kind for kind in plan.kinds if kind != "GET decisions"]
 
     return run
 

@@ -61,6 +61,7 @@ RECORDED = {
         "GET results",
         "PUT parked",
         "POST parked",
+        "POST $batch",
         "SEND results",
         "DELETE parked",
     ],

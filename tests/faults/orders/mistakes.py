@@ -29,8 +29,11 @@ def note_after_storing(self, notes, draft):
 
 
 def write_no_note(self, drafts):
-    """Write the timeouts and aliases of homes, and no note."""
-    self._agenda.write([row for row in _noted(self, drafts) if not hasattr(row, "homes")])
+    """Write the timeouts and aliases of homes, and no note. Its reminder is sent, so that the fault falls where it is meant."""
+    rows = _noted(self, drafts)
+    self._agenda.write([row for row in rows if not hasattr(row, "homes")])
+    for due in {row.due for row in rows if hasattr(row, "homes")}:
+        self._remind(due)
     return []
 
 
