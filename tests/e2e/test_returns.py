@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -10,18 +11,24 @@ import sys
 import time
 from collections import Counter
 from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
 from threading import Event, Thread
 
 import pytest
 from azure.servicebus import ServiceBusMessage
 
+from shared.app import App, Stores
 from shared.azure import Connections
 from shared.processes import decode_commands, decode_events
+from shared.settings import Settings
+from shared.workloads import Workloads
 from tests.console.principals import describe
 from tests.e2e.test_console import Browser
 from tests.own_returns import add_returns
-from tests.waiting import until
-from tools.local.paths import ROOT
+from tests.processes.world import HandClock
+from tests.waiting import LIMIT, until
+from tools.local.paths import ACTIVATE, ROOT
 from tools.local.stack import StackOptions, running, start_host
 
 ENDS = {"fetched", "given_up"}
@@ -202,3 +209,112 @@ def check_seen(project, settings, host, name):
     reader = Browser(host, describe("Reader"))
     assert f"<td>{name}</td>" in reader.ask("/api/console/returns")[2]
     assert "not_asked" in reader.ask("/api/console/parked")[2]
+
+
+def read_one(receiver):
+    """Receive one message: the test sent it, or waits for it."""
+    found = []
+    until(lambda: found.extend(receiver.receive_messages(1, max_wait_time=1)) or found)
+    return found[0]
+
+
+@pytest.mark.ci("it starts a host three times, and waits for two replays")
+def test_what_the_host_or_the_bus_gave_up_is_parked_listed_and_replayed(project):
+    """A message of the poison queue, and dead letters of answers and of commands, each with its reason; then the return ends."""
+    settings = SETTINGS | {"SLUICE_RETURNS_MINUTES": "60"}
+    options = StackOptions(app=project, instances=1, settings=settings)
+    with running(options) as stack, Connections.parse(stack.settings) as connections:
+        # Nothing listens, so that the bus can give up an answer.
+        stack.host.stop()
+        connections.queues.get_queue_client("returns-poison").send_message(message_of("r1", "send"))
+        drain_poison(stack.settings, connections)
+        assert parked(project, stack.settings) == {"delivered_too_often": 1}
+        with connections.bus_client() as bus:
+            host = start_host(options, stack.settings)
+            try:
+                replay(project, stack.settings, "delivered_too_often")
+                with bus.get_queue_receiver("returns-commands") as carrier:
+                    first = read_one(carrier)
+                    carrier.dead_letter_message(first, reason="TooHeavy")
+                until(lambda: parked(project, stack.settings) == {"dead_lettered": 1}, pause=1)
+                # Its receiver alone knows whether a command had its effect. So a replay sees no end of it, and a person closes it.
+                replay(project, stack.settings, "dead_lettered", "--patience=0", status=1)
+                close = ("parked", "discard", "--reason=dead_lettered", "--why=sent again", "--by=dana", "--yes")
+                assert sluice(project, stack.settings, *close).returncode == 0
+                with bus.get_queue_receiver("returns-commands") as carrier:
+                    again = read_one(carrier)
+                    assert decode_commands(b"".join(again.body)) == decode_commands(b"".join(first.body))
+                    carrier.complete_message(again)
+            finally:
+                host.stop()
+            with bus.get_queue_sender("returns-answers") as sender:
+                sender.send_messages(ServiceBusMessage(message_of("r1", "fetched", 1)))
+            with bus.get_queue_receiver("returns-answers") as receiver:
+                receiver.dead_letter_message(read_one(receiver), reason="MaxDeliveryCountExceeded")
+        host = start_host(options, stack.settings)
+        try:
+            until(lambda: parked(project, stack.settings) == {"dead_lettered": 1}, pause=1)
+            replay(project, stack.settings, "dead_lettered")
+            assert parked(project, stack.settings) == {}
+            assert "r1 is fetched: " in sluice(project, stack.settings, "returns", "show", "r1").stdout
+        finally:
+            host.stop()
+
+
+def replay(project, settings, reason, *more, status=0):
+    """Replay what was parked for a reason, as a person types it."""
+    done = sluice(project, settings, "parked", "replay", f"--reason={reason}", "--by=dana", "--yes", *more)
+    assert done.returncode == status, done.stdout + done.stderr
+
+
+def drain_poison(settings, connections):
+    """Run the app's tick at a quarter of an hour."""
+    clock = HandClock()
+    clock.moment = datetime.now(UTC).replace(minute=0)
+    parsed = Settings.parse(settings)
+    workloads = Workloads.load(parsed.workloads, settings)
+    with App(connections, parsed, workloads, stores=Stores(connections, clock=clock)) as app:
+        app.tick()
+
+
+@pytest.mark.ci("it starts a whole stack as a person does")
+def test_a_stranger_types_what_the_page_says(project):
+    """In a project of their own: the line, `make up`, a message; the return waits, and its answer ends it."""
+    page = (ROOT / "docs" / "processes.md").read_text()
+    name, line = re.search(r"`(SLUICE_CAPABILITIES)=(\S+)`", page).groups()
+    message, shown = re.search(r"put `(.*?)`\non the queue `returns`\. `(.*?)`", page).groups()
+    file = project / "own" / "settings.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), name: line}))
+    (project / ".venv").symlink_to(Path(sys.executable).parent.parent)
+    (project / ".stack").mkdir()
+    for part in (ROOT / ".stack").iterdir():
+        if part.name not in {"up", "logs"}:
+            (project / ".stack" / part.name).symlink_to(part)
+    kept = {key: text for key, text in os.environ.items() if not key.startswith(("SLUICE", "Sluice"))}
+    # A person's environment has the project's own packages; this one has those of the repository.
+    environ = {**kept, "PYTHONPATH": str(project)}
+
+    def types(words):
+        script = f"{ACTIVATE}\n{words}"
+        return subprocess.run(
+            ["bash", "-c", script], cwd=project, env=environ, capture_output=True, text=True, check=False, timeout=LIMIT
+        )
+
+    with (project.parent / "up.log").open("w") as log:
+        up = subprocess.Popen(
+            ["make", "up", "ARGS=--port 0"], cwd=project, env=environ, stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            said = project / ".stack" / "up" / "local.settings.json"
+            until(lambda: said.exists() or up.poll() is not None, pause=0.5)
+            assert up.poll() is None, Path(log.name).read_text()
+            until(lambda: said.read_text().endswith("}"))
+            with Connections.parse(json.loads(said.read_text())["Values"]) as connections:
+                queue = connections.queues.get_queue_client("returns")
+                queue.send_message(message)
+                until(lambda: "r1 is waiting: carrier_asked" in types(shown).stdout, pause=1)
+                queue.send_message(message_of("r1", "fetched", 1))
+                until(lambda: "r1 is fetched: " in types(shown).stdout, pause=1)
+        finally:
+            os.killpg(up.pid, signal.SIGINT)
+            up.wait(timeout=LIMIT)
