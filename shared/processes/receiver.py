@@ -147,5 +147,6 @@ class Receiver(Generic[State, Asked]):
         events = new
         if [event.version for event in new] != list(range(published + 1, head.version + 1)):
             # Earlier ones were not sent, or another writer's are between ours. Their number alone may be the same.
-            events = self._homes.read_tail(home, published)
+            # What another writer has added since is above this range, and its own to send.
+            events = [event for event in self._homes.read_tail(home, published) if event.version <= head.version]
         return Unsent(home, head.version, published, tuple(events))

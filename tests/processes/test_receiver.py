@@ -147,15 +147,16 @@ def test_events_of_another_writer_in_between_are_in_the_range(counter):
 
 
 class Interrupted:
-    """A writer between whose two events another one wrote, which also sent the first of them."""
+    """A writer between whose two events another one wrote, which also sent the first of them, and perhaps wrote more."""
 
-    def __init__(self, homes):
-        homes.commit(Commit(home="count-1", aggregate="count", expected=0, events=(Event("counted", {}, NOON),) * 3))
+    def __init__(self, homes, later=0):
+        some = (Event("counted", {}, NOON),) * (3 + later)
+        homes.commit(Commit(home="count-1", aggregate="count", expected=0, events=some))
         self.events = homes.read_tail("count-1", 0)
 
     def save(self, _home, _commands):
         """Return what it saved."""
-        first, _, last = self.events
+        first, _, last, *_ = self.events
         return Saved(Head(version=3, published=1), (SavedCommand((first,)), SavedCommand((last,))))
 
 
@@ -165,6 +166,16 @@ def test_as_many_events_as_are_unsent_may_be_others(counter):
     counter.receive("count", "count")
     streams = [one for _, body in counter.world.bus.messages for one in body["streams"]]
     assert [event["version"] for one in streams for event in one["events"]] == [2, 3]
+
+
+@pytest.mark.parametrize("sent", [1, 4])
+def test_what_another_writer_added_since_the_save_is_in_no_range(counter, sent):
+    """It may even be sent by now, in the same process."""
+    counter.receiver._writer = Interrupted(counter.world.homes, later=1)
+    counter.world.outgoing._sent["count-1"] = sent
+    counter.receive("count", "count")
+    streams = [one for _, body in counter.world.bus.messages for one in body["streams"]]
+    assert [event["version"] for one in streams for event in one["events"]] == ([2, 3] if sent == 1 else [])
 
 
 def test_private_events_are_sent_with_no_range_and_leave_no_gap(counter):
