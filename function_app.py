@@ -12,7 +12,6 @@ from functions import (
     health,
     of_capability,
     park_dead,
-    process_chunk,
     release_gate,
     settle_results,
     tick,
@@ -38,7 +37,6 @@ def register(sluice: App) -> None:
     app.register_functions(accept_submission.blueprint(sluice))
     app.register_functions(accept_hinted.blueprint(sluice))
     app.register_functions(drain_work.blueprint(sluice))
-    app.register_functions(process_chunk.blueprint(sluice))
     app.register_functions(settle_results.blueprint(sluice))
     app.register_functions(park_dead.blueprint(sluice))
     for why in sluice.settings.left_out.values():

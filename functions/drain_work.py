@@ -1,17 +1,22 @@
-"""Push mode only: a permit starts a few tasks that drain the work queues."""
+"""A permit starts a few tasks that drain the work queues. It comes by the bus, or on the storage queue `wake`."""
 
 import azure.functions as func
 
 from shared.app import App
+from shared.messages import Delivery
 from shared.telemetry import discreet
+from shared.topology import WAKE
 
 
 def blueprint(app: App) -> func.Blueprint:
-    """Return the blueprint that registers `drain_work`, and nothing where triggers take the work."""
+    """Return the blueprint that registers `drain_work`, with the trigger that the settings name."""
     functions = func.Blueprint()
-    if not app.is_pushed:
-        return functions
+    (_register_push if app.is_pushed else _register_trigger)(functions, app)
+    return functions
 
+
+# Neither is `async`: each waits for tasks of its own threads.
+def _register_push(functions: func.Blueprint, app: App) -> None:
     @functions.service_bus_queue_trigger(
         arg_name="permit",
         connection="SluiceBus",
@@ -19,8 +24,19 @@ def blueprint(app: App) -> func.Blueprint:
         data_type=func.DataType.BINARY,  # so that the host passes the body on unchanged
     )
     def drain_work(permit: func.ServiceBusMessage) -> None:
-        # Not `async`: it waits for tasks of its own threads.
         with discreet():
             app.drain(permit.get_body(), permit.delivery_count or 1)
 
-    return functions
+
+def _register_trigger(functions: func.Blueprint, app: App) -> None:
+    @functions.queue_trigger(
+        arg_name="permit",
+        queue_name=WAKE,
+        connection="SluiceStorage",
+        data_type=func.DataType.BINARY,  # so that no key of a body takes the place of the receipt
+    )
+    def drain_work(permit: func.QueueMessage) -> None:
+        count = permit.dequeue_count or 1
+        body, name, receipt = permit.get_body(), permit.id or "", permit.pop_receipt or ""
+        with discreet():
+            app.drain_woken(Delivery(queue=WAKE, message_id=name, body=body, count=count, receipt=receipt))

@@ -27,12 +27,12 @@ param rooms array = []
 @description('Who else may operate Sluice: objects with id (object id) and type (User, Group, ServicePrincipal).')
 param operators array = []
 
-@description('Work queues that chunks are spread over; by trigger, one more is one more scale group of its own.')
+@description('Work queues that chunks are spread over.')
 @minValue(1)
 @maxValue(100)
 param workQueues int = 1
 
-@description('What takes work off the work queues: push (signals wake instances) or trigger (the host polls idle queues once a minute).')
+@description('What takes work off the work queues: push (signals wake instances) or trigger (the host polls the storage queue `wake`, once a minute when idle).')
 @allowed(['push', 'trigger'])
 param dequeue string = 'push'
 

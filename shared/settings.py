@@ -66,7 +66,7 @@ SETTINGS = (
     _optional("SLUICE_WORKLOADS", "the workloads that jobs may name, as `module:Class`, separated by commas", BILLING),
     _optional(
         "SLUICE_DEQUEUE",
-        "what takes work off the work queues: `push` (signals wake instances) or `trigger` (the host polls idle queues once a minute)",
+        "what takes work off the work queues: `push` (signals wake instances) or `trigger` (the host polls the storage queue `wake`, once a minute when idle)",
         "push",
     ),
     _optional(
@@ -153,7 +153,7 @@ class Settings:
     @property
     def instance_request(self) -> InstanceRequest:
         """The plan of instances for this installation, with every other value at its default."""
-        return InstanceRequest(work_queues=self.work_queues, is_push=self.dequeue is Dequeue.PUSH)
+        return InstanceRequest()
 
     @classmethod
     def parse(cls, environ: Mapping[str, str]) -> Self:

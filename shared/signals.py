@@ -1,4 +1,4 @@
-"""The topic `signals`: hints to check a gate or a job. The queues `permits`, to work, and `hints`: something was dropped.
+"""The topic `signals`: hints to check a gate or a job. The queues `permits` or `wake`, to work, and `hints`: of a drop.
 
 Each may be lost. That costs latency, not work: the next poll or the tick finds the same work.
 """
@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from threading import Thread
 from typing import Any, Final, Protocol
+
+from azure.core.exceptions import AzureError
+from azure.storage.queue import QueueClient
 
 from shared.azure import FAILURES, BriefSender, BusMessage, BusSender, Connections, Destination
 from shared.clock import Closing
@@ -180,6 +183,26 @@ class BusPermits(_Kept):
                 break
             sent += len(batch)
         return sent
+
+
+class QueuePermits(Closing):
+    """SendPermits over a storage queue, whose trigger starts the work."""
+
+    def __init__(self, queue: QueueClient) -> None:
+        self._queue = queue
+
+    def __call__(self, permits: Sequence[Permit], /) -> int:
+        """Send each by a request. If storage does not answer, the tick sends permits later."""
+        for sent, permit in enumerate(permits):
+            try:
+                self._queue.send_message(encode_permit(permit).decode(), time_to_live=int(SIGNAL_LIFE.total_seconds()))
+            except AzureError as error:
+                tell(events.PERMITS_UNSENT, permits=len(permits) - sent, error=describe_error(error))
+                return sent
+        return len(permits)
+
+    def close(self) -> None:
+        """Do nothing: the connections hold its client."""
 
 
 class BusHints(_Kept):

@@ -37,12 +37,14 @@ _TABLES = "jobs pending held totals parked receipts decisions audit jobindex usa
 #: Of a capability with read models: the tables of rows, and that of the models. A migration builds in the table of rows
 #: that its model does not use.
 SLOTS, MODELS = ("readmodela", "readmodelb"), "models"
-#: The work queue that tasks ask first. No function has it as its trigger, so the host moves nothing to a poison queue.
+#: The work queue that tasks ask first.
 URGENT = f"{_WORK}urgent"
 #: The bus queue that publishers may send to. Its messages have no content: each says that something was dropped.
 HINTS = "hints"
 #: The bus queue of permits. A topic costs a credit of the namespace for each filter that it asks, a queue for the send alone.
 PERMITS = "permits"
+#: The storage queue of permits where the host's trigger starts the tasks.
+WAKE = "wake"
 #: Upper bounds: of SLUICE_WORK_QUEUES, and of the processes that listen for a release by push. Any further one only polls.
 MOST_WORK_QUEUES, WAITER_SUBSCRIPTIONS = 100, 16
 
@@ -255,8 +257,10 @@ def _base(work_queues: int) -> Entities:
         raise ValueError(f"work_queues is {work_queues}, expected 1 to 100")
     return Entities(
         "base",
+        # The work queues have triggers, and so poison queues, in instances of 0.3.0 alone.
         queues=(submission_queue(), *work_queue_names(work_queues)),
-        lanes=(URGENT,),
+        # A message of `wake` expires before a host gives it up, so it needs no poison queue.
+        lanes=(URGENT, WAKE),
         containers=(payload_container(), PLANS, "results", "outputs", "ids", "gates", "parked", "settings", "permits"),
         tables=tuple(_TABLES.split()),
         bus=BusEntities(

@@ -185,6 +185,11 @@ var own = {
   SluiceBus__clientId: identityClientId
 }
 var polling = empty(pollInterval) ? {} : { AzureFunctionsJobHost__extensions__queues__maxPollingInterval: pollInterval }
+// A message of `wake` starts the tasks of a slot: five at a time, as by push.
+var batch = dequeue == 'trigger' ? {
+  AzureFunctionsJobHost__extensions__queues__batchSize: '4'
+  AzureFunctionsJobHost__extensions__queues__newBatchThreshold: '1'
+} : {}
 var code = empty(workloads) ? {} : { SLUICE_WORKLOADS: workloads }
 var warm = empty(warmIdentityId) ? {} : {
   SLUICE_WARM_SITE: site.id
@@ -206,7 +211,7 @@ var hosts = {
 resource appSettings 'Microsoft.Web/sites/config@2024-11-01' = {
   parent: site
   name: 'appsettings'
-  properties: union(settings, own, lineSettings, code, polling, warm, hosts)
+  properties: union(batch, settings, own, lineSettings, code, polling, warm, hosts)
 }
 
 output id string = site.id

@@ -199,19 +199,18 @@ class App(Closing):
         self, connections: Connections, settings: Settings, workloads: Workloads, *, stores: Stores | None = None
     ) -> None:
         """Build every stage. Makes no request. `stores`, if given, were made over the same connections."""
-        self.settings, self.stores = settings, stores or Stores(connections)
-        #: True if permits start the work on the work queues, instead of one trigger per queue.
+        self.settings, self.stores = settings, stores or Stores(connections, dequeue=settings.dequeue)
+        #: True if permits come by the bus, instead of on a storage queue.
         self.is_pushed = settings.dequeue is Dequeue.PUSH
         self.stages = stages = AppStages(self.stores, settings, workloads)
-        self.following, self._turns = stages.tasks.following, stages.tasks.turns
-        self.urgent = stages.tasks.urgent
+        self.following, self.urgent = stages.tasks.following, stages.tasks.urgent
         # Built here, so that no two threads build them.
         self._acceptance, self._processor, self._settler = stages.arrivals, stages.processor, stages.settler
         self.parts = Parts(self.stores, settings)
         self._hint_follower = stages.tasks.hint_follower(stages.arrivals.handle)
         net = Net(rooms=settings.rooms, look=self._hint_follower.look, pending=self.stores.pending, clock=stages.clock)
         self._releaser, self._tick = stages.releaser, build_tick(stages, net, self.parts.built)
-        self._tasks, self._drain = stages.tasks, stages.tasks.drain(self.process_now) if self.is_pushed else None
+        self._tasks, self._drain = stages.tasks, stages.tasks.drain(self.process)
         self.takeovers = Takeovers(queue=self.stores.trigger_queue, clock=self.stores.clock)
 
     def accept(self, delivery: Delivery) -> None:
@@ -223,27 +222,22 @@ class App(Closing):
         self._hint_follower.on_hint(queue, deliveries)
 
     def process(self, delivery: Delivery) -> None:
-        """Process a chunk or finish a job that a trigger delivered, once it is this message's turn."""
-        self.takeovers.handle(delivery, self._process_in_turn)
-
-    def _process_in_turn(self, delivery: Delivery) -> None:
-        with self._turns.turn(), self.following.gauge.working():
-            self._processor.handle(delivery)
-
-    def process_now(self, delivery: Delivery) -> None:
-        """Process a message that a task of this process received: the task is the slot."""
+        """Process a chunk or finish a job. A task of this process received the message."""
         self.following.look()
         with self.following.gauge.working():
             self._processor.handle(delivery)
 
     def drain(self, signal: bytes, deliveries: int = 1) -> None:
-        """Follow the permit in a signal: run tasks until the work queues are empty. Push mode only."""
-        if self._drain is not None:
-            self._drain.on_signal(signal, deliveries)
+        """Follow the permit in a signal: run tasks until the work queues are empty."""
+        self._drain.on_signal(signal, deliveries)
+
+    def drain_woken(self, delivery: Delivery) -> None:
+        """Follow a permit that a trigger delivered."""
+        self.takeovers.handle(delivery, lambda woken: self.drain(woken.body, woken.count))
 
     def work(self, stop: Event, lanes: int) -> None:
         """Follow permits from the bus, so many at a time, until `stop` is set. Return when every task has ended."""
-        self._tasks.worker(self.process_now, stop, lanes).run()
+        self._tasks.worker(self.process, stop, lanes).run()
 
     def settle(self, received: Sequence[Received]) -> Settled:
         """Credit results to their jobs. Request the finish of a job whose last chunk has ended. Return the counts."""
@@ -264,7 +258,6 @@ class App(Closing):
     def close(self) -> None:
         """Close everything that was opened here. The connections stay open: their maker closes them."""
         self.takeovers.close()
-        self._turns.close()
         self.parts.close()
         self.stores.close()
 

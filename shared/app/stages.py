@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from threading import Event
 
 from shared.app.stores import VISIBILITY, Stores
-from shared.concurrency import LOOK_EVERY, Following, Foresight, Gauge, QueueDepths, Tuning, no_lane, no_top_up
+from shared.concurrency import LOOK_EVERY, Following, Foresight, Gauge, QueueDepths, Tuning
 from shared.dequeue import (
     DepthSample,
     Drain,
@@ -18,7 +18,6 @@ from shared.dequeue import (
     PermitWorker,
     SlotPlan,
     TopUp,
-    Turns,
     UrgentLane,
     sweep,
 )
@@ -52,10 +51,9 @@ from shared.pipeline import (
     WaitingResults,
     Waking,
     point_at,
-    wake_nobody,
 )
 from shared.scaling import Warmer, connect_manager
-from shared.settings import Dequeue, Settings
+from shared.settings import Settings
 from shared.topology import URGENT, work_queue_names
 from shared.workloads import Workloads
 
@@ -74,17 +72,6 @@ class Tasks:
         return Following(stores.fleet, stores.connections.pushback, gauge, self.clock, decide=decide)
 
     @cached_property
-    def turns(self) -> Turns:
-        """The turns of messages that triggers delivered."""
-        # A trigger has the message already, and the host gives up what it delivered too often. So one may always run.
-        plan = replace(self.permitted, cap=lambda: max(1, self._cap_at_work()))
-        return Turns(plan, self.stores.slots, self.clock)
-
-    def _cap_at_work(self) -> int:
-        self.following.notice_work()
-        return self.following.cap()
-
-    @cached_property
     def tuning(self) -> Tuning:
         """Decides how many tasks may run."""
         stores = self.stores
@@ -97,15 +84,14 @@ class Tasks:
             record=stores.traces.record,
             clock=self.clock,
             budget=stores.day_budget(self.settings.budget_per_day),
-            lane=self.stores.urgent.depth if self.settings.dequeue is Dequeue.PUSH else no_lane,
-            top_up=self.top_up.run if self.settings.dequeue is Dequeue.PUSH else no_top_up,
+            lane=self.stores.urgent.depth,
+            top_up=self.top_up.run,
         )
 
     @cached_property
     def waking(self) -> Waking:
-        """Decides before a put on the work queues. In push mode it also wakes instances, because no process polls."""
-        wake = self.notifier if self.settings.dequeue is Dequeue.PUSH else wake_nobody
-        return Foresight(following=self.following, decide=self.tuning.foresee, wake=wake, clock=self.clock)
+        """Decides before a put on the work queues, and wakes instances, because no process polls them."""
+        return Foresight(following=self.following, decide=self.tuning.foresee, wake=self.notifier, clock=self.clock)
 
     @cached_property
     def urgent(self) -> UrgentLane:
@@ -119,10 +105,8 @@ class Tasks:
         return DepthSample(lambda: sum(source.depth() for source in sources), self.clock, LOOK_EVERY)
 
     @cached_property
-    def overtaking(self) -> Overtaking | None:
-        """Chooses the urgent lane. By push only: a trigger on one more queue would be polled, also when idle."""
-        if self.settings.dequeue is not Dequeue.PUSH:
-            return None
+    def overtaking(self) -> Overtaking:
+        """Chooses the urgent lane."""
         return Overtaking(ledger=self.stores.ledger, following=self.following, depth=self.depth.depth)
 
     @cached_property
@@ -189,7 +173,6 @@ class Tasks:
             depths={queue.name: queue.depth for queue in queues},
             pending=stores.pending,
             clock=self.clock,
-            is_push=settings.dequeue is Dequeue.PUSH,
         )
 
 
@@ -362,8 +345,7 @@ class AppStages:
         stores = self.stores
         client = stores.connections.queues.get_queue_client
         queues = list(map(client, work_queue_names(self.settings.work_queues)))
-        lane = client(URGENT) if self.tasks.overtaking else None
-        return QueueFronts(queues, stores.pending, self.clock, lane)
+        return QueueFronts(queues, stores.pending, self.clock, client(URGENT))
 
     @cached_property
     def warmer(self) -> Warmer:

@@ -46,8 +46,9 @@ from shared.pipeline import (
     work_stages,
 )
 from shared.scaling import WARM_RECORD, WarmRecords, WarmSources
-from shared.signals import BusHints, BusPermits, BusSignals, NoSignals, Signals
-from shared.topology import GUARD, URGENT, submission_queue, work_queue_names
+from shared.settings import Dequeue
+from shared.signals import BusHints, BusPermits, BusSignals, NoSignals, QueuePermits, Signals
+from shared.topology import GUARD, URGENT, WAKE, submission_queue, work_queue_names
 from shared.usage import DayBudget, Diary, load, read_day
 
 #: Seconds for which a received message is hidden.
@@ -66,7 +67,9 @@ class Stores(Closing):
         clock: Clock | None = None,
         signals: Signals | None = None,
         parallel: int = PARALLEL,
+        dequeue: Dequeue = Dequeue.PUSH,
     ) -> None:
+        """`dequeue` says what carries permits."""
         self.connections, self.clock = connections, clock or SystemClock()
         connections.at_close(self.close)
         table, self.container = connections.tables.get_table_client, connections.blobs.get_container_client
@@ -106,7 +109,8 @@ class Stores(Closing):
 
         # Each connects to the bus at its first send.
         self.send_result = BusResults(connections, self.clock)
-        self.send_permits = BusPermits(connections)
+        wake = connections.queues.get_queue_client(WAKE)
+        self.send_permits = BusPermits(connections) if dequeue is Dequeue.PUSH else QueuePermits(wake)
         self._announce = BusAnnouncements(connections)
         self.send_hint = BusHints(connections)
 
@@ -179,7 +183,7 @@ class Stores(Closing):
         )
 
     def wake_workers(self) -> None:
-        """Have workers look at the queues by push. With triggers no function receives this signal."""
+        """Have an instance look at the work queues."""
         self.send_permits([Permit(slot=0, depth=1, tasks=1)])
 
     @cached_property

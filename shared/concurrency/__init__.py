@@ -36,8 +36,6 @@ from shared.concurrency.tuning import (
     Trace as Trace,
     TraceHeader as TraceHeader,
     Tuning as Tuning,
-    no_lane as no_lane,
-    no_top_up as no_top_up,
     read as read,
     write as write,
 )

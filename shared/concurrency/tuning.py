@@ -293,16 +293,6 @@ def no_budget(_now: datetime, _tasks: int) -> int | None:
     return None
 
 
-def no_lane() -> int:
-    """Hold nothing: no task asks the urgent lane."""
-    return 0
-
-
-def no_top_up(_depth: int, _tasks: int) -> int:
-    """Start nothing: the host's own triggers do."""
-    return 0
-
-
 @dataclass(slots=True, kw_only=True)
 class Tuning:
     """Makes the decisions. There is one per process, and it remembers its last sample."""
@@ -316,9 +306,9 @@ class Tuning:
     #: The tasks that the budget of the day allows now, after so many ran. None: no budget is set.
     budget: Callable[[datetime, int], int | None] = no_budget
     #: Reads how many messages the urgent lane holds. Called while its row is there, and once an hour.
-    lane: Callable[[], int] = no_lane
-    #: Sends the permits that are missing for this depth, and returns how many. Only in push mode.
-    top_up: Callable[[int, int], int] = no_top_up
+    lane: Callable[[], int]
+    #: Sends the permits that are missing for this depth, and returns how many.
+    top_up: Callable[[int, int], int]
     _before: QueueReading | None = field(default=None, init=False)
 
     def run(self) -> Decision:

@@ -7,7 +7,7 @@ Reading order:
 - `listener`: as many tasks as the depth calls for.
 - `permits`: the slots of the fleet, and permits for a put.
 - `drain`: the tasks that a permit starts, in the app or in a process of its own.
-- `turns`: how many messages one receive takes; the messages that triggers delivered, under the same slots.
+- `receiving`: how many messages one receive takes, and from which lane.
 - `hint_follower`: takes what publishers dropped when a hint comes.
 """
 
@@ -30,6 +30,6 @@ from shared.dequeue.permits import (
     When as When,
     choose_slots as choose_slots,
 )
+from shared.dequeue.receiving import AHEAD as AHEAD, UrgentLane as UrgentLane, receive_size as receive_size
 from shared.dequeue.task import BackOff as BackOff, Listening as Listening, Telling as Telling, pull as pull
-from shared.dequeue.turns import AHEAD as AHEAD, Turns as Turns, UrgentLane as UrgentLane, receive_size as receive_size
 from shared.dequeue.work_queue import DepthSample as DepthSample, Takeovers as Takeovers, WorkQueue as WorkQueue

@@ -29,8 +29,8 @@ from shared.azure import BusReceiver, Connections
 from shared.clock import Clock
 from shared.dequeue.listener import QueueListener
 from shared.dequeue.permits import SlotLease, SlotPlan, Slots, TopUp
+from shared.dequeue.receiving import AHEAD, HandlingTime, UrgentLane
 from shared.dequeue.task import BackOff, Listening, Telling, push
-from shared.dequeue.turns import AHEAD, HandlingTime, UrgentLane
 from shared.dequeue.work_queue import Renewals, WorkSource
 from shared.errors import StorageUnavailableError
 from shared.messages import Delivery, Permit, decode_permit

@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from shared.clock import Clock, SystemClock
+from shared.dequeue.receiving import HandlingTime, UrgentLane
 from shared.dequeue.task import Crew, DequeueTask, ListenerObserver, Listening, Observers, TaskCount, Telling, push
-from shared.dequeue.turns import HandlingTime, UrgentLane
 from shared.dequeue.work_queue import DepthSample, Partitions, Renewals, WorkSource
 from shared.messages import Delivery
 from shared.telemetry import describe_error, events, place, tell

@@ -22,7 +22,7 @@ from typing import Final, Protocol, TypeAlias
 
 from shared.azure import looking
 from shared.clock import Clock
-from shared.dequeue.turns import AHEAD, HandlingTime, UrgentLane, receive_size
+from shared.dequeue.receiving import AHEAD, HandlingTime, UrgentLane, receive_size
 from shared.dequeue.work_queue import AGAIN_AFTER, DepthSample, Partitions, ReceivedMessage, Renewals, WorkSource
 from shared.errors import StorageUnavailableError
 from shared.messages import Delivery

@@ -29,7 +29,6 @@ from shared.pipeline.dispatch import (
     FinishCall as FinishCall,
     Overtaking as Overtaking,
     Waking as Waking,
-    wake_nobody as wake_nobody,
 )
 from shared.pipeline.finish import Finisher as Finisher, FinishTools as FinishTools, is_finishing as is_finishing
 from shared.pipeline.outputs import Outputs as Outputs, TotalsTable as TotalsTable, row_of_total as row_of_total

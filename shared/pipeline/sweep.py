@@ -388,8 +388,6 @@ class Stranded:
     depths: Mapping[str, Callable[[], int]]
     pending: PendingTable
     clock: Clock
-    #: Whether permits alone wake instances.
-    is_push: bool
 
     def follow(self, pointer: Pointer, _until: float) -> None:
         """Follow a pointer to a work queue: it stays until the queue is empty."""
@@ -401,7 +399,7 @@ class Stranded:
 
     def find(self) -> bool:
         """Check once an hour whether a work queue has messages. Called while no job is open."""
-        if not self.is_push or self.clock.now().minute != HOURLY_AT:
+        if self.clock.now().minute != HOURLY_AT:
             return False
         found = {name: depth for name, read in self.depths.items() if (depth := read())}
         if found:

@@ -26,8 +26,6 @@ MONTH: Final = timedelta(days=30)
 LONGEST: Final = timedelta(hours=6)
 #: The planned time of the work, times this, bounds how long the instances stay after the opening.
 PATIENCE: Final = 3
-#: The functions that work chunks off, by push and by trigger.
-_WORKERS: Final = ("drain_work", "process_chunk")
 #: The instances are wanted this long before the opening.
 LEAD: Final = timedelta(minutes=10)
 #: The time from the opening to the last chunk, unless an operator wants another one.
@@ -54,8 +52,6 @@ class InstanceRequest:
     lead: timedelta = LEAD
     #: Seconds that one chunk occupies a whole instance.
     chunk_seconds: float = CHUNK_SECONDS
-    work_queues: int = 1
-    is_push: bool = True
     memory_mb: int = 2048
     #: Always-ready instances of all functions of the plan together.
     most: int = MOST_MAXIMUM - OTHERS
@@ -90,17 +86,15 @@ def count_instances(held: HeldVolume, wanted: InstanceRequest) -> dict[str, int]
         return {}
     seconds, work = wanted.within.total_seconds(), held.chunks * wanted.chunk_seconds
     settlers = max(1, min(math.ceil(held.chunks / seconds / RESULTS_A_SECOND), wanted.most // 4))
-    # A queue's function gets at least one instance, and rounding gives each at most one more than its share.
-    room = wanted.most - settlers - 1 - (0 if wanted.is_push else wanted.work_queues - 1)
-    workers = max(1, min(math.ceil(work / seconds), held.chunks, room))
-    return {"release_gate": 1, **_workers(workers, wanted), "settle_results": settlers}
+    workers = max(1, min(math.ceil(work / seconds), held.chunks, wanted.most - settlers - 1))
+    return {"release_gate": 1, "drain_work": workers, "settle_results": settlers}
 
 
 def plan(held: HeldVolume, wanted: InstanceRequest, prices: Functions) -> InstancePlan:
     """Plan the instances for the held work, and price them. The plan is empty without held work."""
     ready = count_instances(held, wanted)
     work = held.chunks * wanted.chunk_seconds if ready else 0.0
-    workers = sum(count for name, count in ready.items() if name.startswith(_WORKERS))
+    workers = ready.get("drain_work", 0)
     finishes_in = timedelta(seconds=work / workers) if workers else timedelta()
     gigabytes = sum(ready.values()) * wanted.memory_mb / Decimal(1024)
     window = wanted.lead + max(wanted.within, finishes_in)
@@ -125,14 +119,6 @@ def price_at_most(wanted: InstanceRequest, until: timedelta, prices: Functions) 
     return _price_ready(gigabytes, time, prices) + gigabytes * Decimal(until.total_seconds()) * (
         prices.ready_running_gb_second
     )
-
-
-def _workers(workers: int, wanted: InstanceRequest) -> dict[str, int]:
-    if wanted.is_push:
-        return {"drain_work": workers}
-    # Chunks are spread evenly over the queues, and each queue's function has its own instances.
-    each = math.ceil(workers / wanted.work_queues)
-    return {"process_chunk" if not n else f"process_chunk_{n:02}": each for n in range(wanted.work_queues)}
 
 
 def _price_ready(gigabytes: Decimal, time: timedelta, prices: Functions) -> Decimal:

@@ -15,7 +15,7 @@ from shared.azure import BUS, RequestCounts
 from shared.capability import Chosen, Trigger, TriggerKind
 from shared.grammar import ROOMS_A_DAY, ROOMS_A_TICK
 from shared.ledger import Job
-from shared.topology import POISON_SUFFIX, rooms, submission_queue, topology, work_queue_names
+from shared.topology import POISON_SUFFIX, WAKE, rooms, submission_queue, topology
 from shared.usage.bill import Prices, add, count_requests, price, take_counts, useful
 from shared.usage.diary import MOST_UNNOTED
 
@@ -70,9 +70,9 @@ class Installation:
 
     @property
     def polled(self) -> tuple[str, ...]:
-        """The storage queues with a trigger: by push only that of the common room, beside those of capabilities."""
+        """The storage queues with a trigger: that of the common room, that of permits by trigger, those of capabilities."""
         own = (one.source for one in self._triggers if one.kind is TriggerKind.QUEUE)
-        return (submission_queue(), *work_queue_names(0 if self.is_push else self.work_queues), *own)
+        return (submission_queue(), *(() if self.is_push else (WAKE,)), *own)
 
     @property
     def polls_a_day(self) -> int:
@@ -135,14 +135,14 @@ def _app(one: Installation) -> list[Asker]:
     ticks, queues = DAY // one.tick_seconds, one.poison_queues
     looks, net = queues * DAY // (60 * POISON_MINUTES), min(one.rooms, ROOMS_A_TICK) * ticks
     # The urgent lane is one more.
-    depths = (one.work_queues + 1) * DAY // (3_600 * DEPTHS_HOURS) if one.is_push else 0
+    depths = (one.work_queues + 1) * DAY // (3_600 * DEPTHS_HOURS)
     steps = [step for own in one.capabilities for step in own.capability.tick]
     own = [(step.meaning, step.requests * (ticks if step.minute is None else DAY // 3_600)) for step in steps]
     return [
         Asker(Who.APP, "tick: gates that hold something, what is due", useful(table=REQUESTS_OF_A_TICK * ticks)),
         Asker(Who.APP, f"tick: {queues} poison queues every {POISON_MINUTES} minutes", useful(queue=looks)),
         *([Asker(Who.APP, "tick: the rooms in turn", useful(queue=net))] if net else []),
-        *([Asker(Who.APP, "tick: depths of the work queues, once an hour", useful(queue=depths))] if depths else []),
+        Asker(Who.APP, "tick: depths of the work queues, once an hour", useful(queue=depths)),
         *(Asker(Who.APP, f"tick: {meaning}", useful(table=number)) for meaning, number in own),
         Asker(Who.APP, "tick: payloads without a submission, once a day", _payload_sweep(one.rooms)),
         Asker(Who.APP, "tick: old notes of deliveries, once a day", useful(table=1)),

@@ -20,7 +20,7 @@ from shared.app.stages import Tasks
 from shared.azure.connections import Connections
 from shared.clock import SystemClock
 from shared.concurrency.fleet import Decision
-from shared.concurrency.tuning import Depths, no_top_up
+from shared.concurrency.tuning import Depths
 from shared.dequeue.listener import QueueListener
 from shared.dequeue.task import BackOff, Listening, pull
 from shared.errors import SluiceError
@@ -111,8 +111,12 @@ def _messages() -> list[bytes]:
     return [str(number).encode() for number in range(MESSAGES)]
 
 
+def _wake_nobody(_depth: int, _tasks: int) -> int:
+    return 0
+
+
 def _tuning(
-    connections: Connections, settings: Settings, queue: MemoryQueue, top_up: Callable[[int, int], int] = no_top_up
+    connections: Connections, settings: Settings, queue: MemoryQueue, top_up: Callable[[int, int], int] = _wake_nobody
 ) -> Callable[[], object]:
     def depths(*, with_age: bool) -> Depths:
         return Depths(queue.depth(), 0.0 if with_age else None)

@@ -246,9 +246,7 @@ def _process(report: Report, app: App, puts: Sequence[Mapping[str, Any]], names:
     stores.record, stores.send_result = app.stores.record, Kept()  # type: ignore[attr-defined, assignment]  # kept here
     worker = App(stores.connections, app.settings, app.stages.workloads, stores=stores)
     for number, line in enumerate(puts):
-        worker.process_now(
-            Delivery(queue=line["queue"], message_id=f"m{number}", body=line["message"].encode(), count=1)
-        )
+        worker.process(Delivery(queue=line["queue"], message_id=f"m{number}", body=line["message"].encode(), count=1))
     if len(results) != len(puts):
         report.broken.append(f"{len(puts)} messages gave {len(results)} results")
     for begin in range(0, len(results), 50):

@@ -74,7 +74,6 @@ def run(case: Case, chunk: int) -> dict[str, dict[str, Any]]:
     with Azurite.start() as azurite, tempfile.TemporaryDirectory() as folder:
         provision(azurite.connection_string, topology())
         settings = settings_for(azurite.connection_string, "in this process") | {
-            "SLUICE_DEQUEUE": "trigger",
             "SLUICE_CHUNK_ITEMS": str(chunk),
             "SLUICE_WORKLOADS": BILLING,
         }

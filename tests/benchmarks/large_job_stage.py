@@ -177,7 +177,7 @@ def lose(stage: Stage) -> None:
 
 def process(stage: Stage) -> None:
     """Work on every chunk."""
-    stage.deliver(WORK, stage.app.process_now, AT_ONCE)
+    stage.deliver(WORK, stage.app.process, AT_ONCE)
 
 
 def settle(stage: Stage) -> None:
@@ -189,7 +189,7 @@ def settle(stage: Stage) -> None:
 
 def finish(stage: Stage) -> None:
     """Finish every job, one after the other."""
-    stage.deliver(WORK, stage.app.process_now, 1)
+    stage.deliver(WORK, stage.app.process, 1)
     if set(stage.states()) != {JobState.COMPLETE}:
         raise AssertionError(f"not each is complete: {stage.states()}")
 

@@ -180,7 +180,7 @@ def test_another_interval_than_the_deployed_one_is_priced(cost, tmp_path, monkey
     set_to = json.loads(cost("idle", "--json", settings={}).stdout)
     typed = json.loads(cost("idle", "--polling", "1", "--queues", "3", "--json", settings={}).stdout)
     assert set_to["polling_seconds"] == {"trigger": 2, "push": 2}
-    assert typed["sums"]["polls of idle queues"] == {"trigger": 4 * 86_400, "push": 86_400}
+    assert typed["sums"]["polls of idle queues"] == {"trigger": 2 * 86_400, "push": 86_400}
     (one,) = [one for one in typed["askers"] if one["what"] == "poll submissions"]
     assert Decimal(one["amount"]["push"]) == Decimal("1.0368")
 

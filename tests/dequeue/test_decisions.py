@@ -6,8 +6,8 @@ import random
 import pytest
 from hypothesis import given, strategies as st
 
+from shared.dequeue.receiving import HandlingTime, receive_size
 from shared.dequeue.task import BackOff, Listening, pull, push
-from shared.dequeue.turns import HandlingTime, receive_size
 from shared.dequeue.work_queue import DepthSample, Partitions
 from shared.errors import StorageUnavailableError
 from tests.dequeue.memory_queue import ManualClock

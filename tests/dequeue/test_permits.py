@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from shared.clock import SystemClock
 from shared.dequeue.drain import LOOKS_EVERY, PATIENCE, Drain, Drained
 from shared.dequeue.permits import Notifier, Notify, Put, SlotPlan, TopUp, When, choose_slots
-from shared.dequeue.turns import HandlingTime
+from shared.dequeue.receiving import HandlingTime
 from shared.errors import StorageUnavailableError
 from shared.messages import MOST_OF_A_FLEET, Permit, decode_permit, encode_permit
 from shared.topology import GUARD

@@ -159,7 +159,7 @@ def test_the_last_delivery_stays_the_hosts(trigger):
     assert trigger.depth == 0
 
 
-@pytest.mark.parametrize(("verb", "queue"), [("accept", "submissions"), ("process", "work-00")])
+@pytest.mark.parametrize(("verb", "queue"), [("accept", "submissions"), ("drain_woken", "wake")])
 def test_each_verb_of_a_queue_trigger_takes_over(connections, verb, queue):
     """For the time of the topology; afterwards the message is gone without the host."""
     client = connections.queues.get_queue_client(queue)

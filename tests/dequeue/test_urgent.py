@@ -3,7 +3,7 @@
 import pytest
 
 from shared.dequeue.drain import Drain, Drained
-from shared.dequeue.turns import ASKED_EVERY, UrgentLane
+from shared.dequeue.receiving import ASKED_EVERY, UrgentLane
 from shared.messages import Permit
 from tests.dequeue.memory_queue import ManualClock, MemoryQueue
 from tests.dequeue.memory_slots import MemoryBus, MemorySlots

@@ -30,8 +30,6 @@ SETTINGS = Settings.parse(
         STORAGE_CONNECTION: "this run's",
         BUS_CONNECTION: "this run's",
         "SLUICE_TICK_SCHEDULE": "by hand",
-        # The host of these runs delivers the work itself.
-        "SLUICE_DEQUEUE": "trigger",
         "SLUICE_CHUNK_ITEMS": "2",
     }
 )
@@ -193,6 +191,25 @@ class JoinedWorld(ShardedWorld):
     shard_bytes = SHARD_BYTES
 
 
+class NoSlots:
+    """Slots of which none is leased."""
+
+    def list_held(self):
+        """Return none, without a request."""
+        return frozenset()
+
+
+class Unsent:
+    """Sends no permit."""
+
+    def __call__(self, permits):
+        """Count them as sent."""
+        return len(permits)
+
+    def close(self):
+        """Hold nothing."""
+
+
 class Process:
     """One process of the app, with everything that its functions call."""
 
@@ -203,6 +220,8 @@ class Process:
             storage.connection_string, world.bus, plan, transport=lambda: storage.transport(plan)
         )
         self.stores = Stores(self.connections, clock=world.clock, parallel=1)
+        # The host of these runs delivers the work itself, so nothing is woken.
+        self.stores.slots, self.stores.send_permits = NoSlots(), Unsent()
         self.app = App(self.connections, world.settings, world.workloads, stores=self.stores)
         client = self.connections.queues.get_queue_client
         # Waited for on a real storage.

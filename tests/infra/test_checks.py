@@ -543,8 +543,14 @@ SEEDS = {
             in_json("local.settings.sample.json", lambda file: file["Values"].update(SLUICE_CHUNK_ITEMS="auto")),
             "setting SLUICE_CHUNK_ITEMS has no place there",
         ),
+        "as many permits at a time by trigger as submissions": (
+            replacing(APP, "union(batch, settings,", "union(settings,"),
+            "by trigger AzureFunctionsJobHost__extensions__queues__batchSize is None",
+        ),
         "a default in Azure, where it would hide one's own": (
-            replacing(APP, "union(settings, own,", "union({ SLUICE_RETENTION_DAYS: '30' }, settings, own,"),
+            replacing(
+                APP, "union(batch, settings, own,", "union(batch, { SLUICE_RETENTION_DAYS: '30' }, settings, own,"
+            ),
             "setting SLUICE_RETENTION_DAYS is given unasked",
         ),
         "fewer threads than messages": (
@@ -576,14 +582,14 @@ SEEDS = {
             "the app refuses its settings",
         ),
         "a workload that the app is not told of": (
-            replacing(APP, "union(settings, own, lineSettings, code, polling", "union(settings, own, polling"),
+            replacing(APP, "settings, own, lineSettings, code, polling", "settings, own, polling"),
             "the app has the workloads theirs:Theirs, expected own:Own",
         ),
         "a parameter that does not reach the app": (
             replacing(
                 APP,
-                "union(settings, own, lineSettings, code, polling, warm, hosts)",
-                "union(own, code, polling, warm, hosts)",
+                "union(batch, settings, own, lineSettings, code, polling, warm, hosts)",
+                "union(batch, own, code, polling, warm, hosts)",
             ),
             "what a parameter says does not reach the app",
         ),

@@ -1,6 +1,5 @@
 """A message on a work queue that no instance was woken for: the real tick finds it, with and without a pointer."""
 
-from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -12,7 +11,6 @@ from shared.messages import Finish, encode
 from shared.parked import QueuesPut
 from shared.pending import WORK_POINTER
 from shared.pipeline.sweep import HOURLY_AT
-from shared.settings import Dequeue
 from shared.telemetry import events
 from shared.workloads.registry import Workloads
 from tests.faults.memory.storage import CONNECTION_STRING, MemoryStorage
@@ -38,13 +36,12 @@ class Permits(list):
 class Installation:
     """An app in memory without an open job; its permits are kept."""
 
-    def __init__(self, dequeue=Dequeue.PUSH):
+    def __init__(self):
         storage, self.clock, self.permits, self.plan = MemoryStorage(), ManualClock(), Permits(), Plan()
         self.connections = Connections(CONNECTION_STRING, transport=lambda: storage.transport(self.plan))
         self.stores = Stores(self.connections, clock=self.clock, parallel=1)
         self.stores.send_permits = self.permits
-        settings = replace(SETTINGS, dequeue=dequeue)
-        self.app = App(self.connections, settings, Workloads([]), stores=self.stores)
+        self.app = App(self.connections, SETTINGS, Workloads([]), stores=self.stores)
         self.queue = self.connections.queues.get_queue_client("work-00")
         self.clock.advance(minutes=HOURLY_AT + 1)
         # A process finds out at its first tick whether the index of causes is to be compared.
@@ -65,7 +62,7 @@ class Installation:
 
 @pytest.fixture
 def installation():
-    """An idle installation by push."""
+    """An idle installation."""
     made = Installation()
     yield made
     made.app.close()
@@ -86,12 +83,9 @@ def test_a_message_without_a_pointer_is_found_within_the_hour(installation, told
 
 
 def test_the_hourly_look_costs_an_idle_installation_one_request_a_queue(installation):
-    """By push only: by trigger the host polls the queues itself."""
-    by_trigger = Installation(Dequeue.TRIGGER)
-    by_trigger.queue.send_message("{}", time_to_live=-1)
-    installation.clock.at = by_trigger.clock.at = NOON + timedelta(minutes=HOURLY_AT - 1)
+    """In either mode: no host polls them."""
+    installation.clock.at = NOON + timedelta(minutes=HOURLY_AT - 1)
     assert installation.tick() == sorted([*IDLE, "GET work-00", "GET work-urgent"])
-    assert by_trigger.tick() == IDLE
 
 
 def test_what_is_put_back_for_a_job_that_ended_is_found_at_the_next_tick(installation, told):

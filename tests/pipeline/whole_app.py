@@ -15,7 +15,7 @@ from tests.faults.bus import Bus, BusConnections
 from tests.faults.journal import Journal
 from tests.faults.plan import Plan
 from tests.faults.sales import Sales
-from tests.faults.world import SETTINGS, SMALL, ManualClock, sales
+from tests.faults.world import SETTINGS, SMALL, ManualClock, NoSlots, Unsent, sales
 from tools.local.azurite.launcher import Azurite
 from tools.local.provision import provision
 
@@ -42,6 +42,8 @@ class WholeApp:
         )
         self.metered.telemetry = self.others.telemetry = telemetry
         self.clock, self.stores = clock, Stores(self.metered, clock=clock)
+        # It delivers by itself, so nothing is woken.
+        self.stores.slots, self.stores.send_permits = NoSlots(), Unsent()
         self.app = App(self.metered, settings, Workloads([workload or Sales()]), stores=self.stores)
         self.handlers = {submission_queue(room): self.app.accept for room in ("", *settings.rooms)}
         # Of the processor: what is counted is the job's requests, without those of following the fleet's decision.

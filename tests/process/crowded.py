@@ -36,7 +36,6 @@ SETTINGS = Settings.parse(
         STORAGE_CONNECTION: "this run's",
         BUS_CONNECTION: "this run's",
         "SLUICE_TICK_SCHEDULE": "by hand",
-        "SLUICE_DEQUEUE": "trigger",
     }
 )
 ENDED = {*FINISHED, JobState.PAUSED, JobState.HELD}
@@ -51,8 +50,7 @@ class Instance:
 
     def __init__(self, connections, bus):
         self._app, self._bus = App(connections, SETTINGS, Workloads([Billing()])), bus
-        # Without a turn: rules of an operator may allow one process all that its host gives it.
-        self._handlers = {"submissions": self._app.accept, "work-00": self._app.process_now}
+        self._handlers = {"submissions": self._app.accept, "work-00": self._app.process}
         self._queues, self._ledger = connections.queues, self._app.stores.ledger
         self.done, self.failures = threading.Event(), []
 

@@ -8,6 +8,7 @@ from shared.azure.connections import Connections
 from shared.messages import decode, encode
 from shared.parked.entry import NO_JOB
 from shared.pipeline.results import open_content
+from shared.settings import Dequeue
 from tests.process.world import World
 from tests.waiting import until
 from tools.local.stack import StackOptions, start_host
@@ -15,7 +16,7 @@ from tools.local.stack import StackOptions, start_host
 
 @pytest.fixture
 def by_trigger(stack_settings):
-    """The app with the host's own triggers on its work queues: by push no signal tells of what is put past the stages."""
+    """The app with the host's own trigger, whose permits a storage queue carries."""
     host = start_host(StackOptions(instances=1), {**stack_settings, "SLUICE_DEQUEUE": "trigger"})
     yield host
     host.stop()
@@ -31,6 +32,7 @@ def test_what_is_put_on_the_work_queue_is_processed_or_parked(provisioned):
         queue.send_message(rubbish.decode(), time_to_live=-1)
         body = encode(msgspec.structs.replace(world.message, workload="billing"))
         queue.send_message(body.decode(), time_to_live=-1)
+        Stores(connections, dequeue=Dequeue.TRIGGER).wake_workers()
         table = Stores(connections).parked_table
         # Nobody accepted a job of this name. So the settler keeps its result as it came.
         told = until(lambda: next(iter(table.entries(world.job)), None))

@@ -10,7 +10,6 @@ import pytest
 from shared.errors import SettingsError
 from shared.names import RETIRED, nearest_names
 from shared.parked.poison_policy import PoisonPolicy
-from shared.scaling import InstanceRequest
 from shared.settings import NAMES, SETTINGS, Dequeue, Settings
 from shared.usage import Installation
 
@@ -35,7 +34,7 @@ def test_plans_and_prices_start_from_the_mode_that_is_deployed():
     """Who names no mode to a command is told of the default one."""
     is_push = Settings.parse(SAMPLE).dequeue is Dequeue.PUSH
     assert Settings.parse({**SAMPLE, "SLUICE_DEQUEUE": ""}).dequeue is Settings.parse(SAMPLE).dequeue
-    assert (Installation().is_push, InstanceRequest.__dataclass_fields__["is_push"].default) == (is_push, is_push)
+    assert Installation().is_push == is_push
 
 
 def test_everything_wrong_is_reported_at_once():

@@ -16,7 +16,7 @@ from shared.azure import connections, pushback
 from shared.capability import builtin_names, find
 from shared.concurrency import fleet, rules
 from shared.concurrency.fleet import LOOK_EVERY
-from shared.dequeue import drain, permits, turns
+from shared.dequeue import drain, permits, receiving
 from shared.gate.held_work import TAKES_FOR
 from shared.grammar import DIGITS, DIGITS_OF_SUM, LONGEST_BLOB, PLACES
 from shared.ids.book import _GROWTH, LARGEST_SKEW, WRITES, Sizing
@@ -113,10 +113,10 @@ STATED = [
     ("concurrency.md", f"{connections.PAUSE} s at most before the first of {word(connections.RETRIES)} retries"),
     ("concurrency.md", f"longer than {pushback.LONGEST_WAIT:.0f} s"),
     ("concurrency.md", f"{pushback.GROWTH * 100:.0f} % of the full rate"),
-    ("concurrency.md", f"those of the slots that it has leased | {LOOK_EVERY:.0f} s |"),
+    ("concurrency.md", f"those of the slot that it has leased | {LOOK_EVERY:.0f} s |"),
     ("console.md", f"A page replays a day of {MOST_MESSAGES:,} messages at most"),
-    ("dequeue.md", f"clamp(ceil(depth / tasks), 1, {turns.MOST_MESSAGES})"),
-    ("dequeue.md", f"than the task can run in {word(int(turns.AHEAD))} second"),
+    ("dequeue.md", f"clamp(ceil(depth / tasks), 1, {receiving.MOST_MESSAGES})"),
+    ("dequeue.md", f"than the task can run in {word(int(receiving.AHEAD))} second"),
     ("dequeue.md", f"({drain.Drain.__dataclass_fields__['visibility'].default} s)"),
     ("dequeue.md", f"after {drain.PATIENCE:.0f} s, releases the slot"),
     ("dequeue.md", f"its slot for {permits.LEASE_SECONDS} s and its messages for {GUARD.seconds} s"),
@@ -138,8 +138,6 @@ STATED = [
     ("formats.md", f"fit in {LIMITS.rejected_text_most // MIB} MiB"),
     ("formats.md", f"waits for {word(memory.PATIENCE // 60)} minutes"),
     ("formats.md", f"works on {AT_ONCE} messages"),
-    ("concurrency.md", f"After {word(turns.PATIENCE // 60)} minutes it is given back"),
-    ("concurrency.md", f"that it did not use for {word(int(turns.KEEP_UNUSED))} seconds"),
     ("concurrency.md", f"| below {rules.SOME} | {rules.BUILT_IN.rules[0].target.tasks} |"),
     ("concurrency.md", f"| {rules.SOME} to {rules.MUCH - 1} | {rules.BUILT_IN.rules[1].target.tasks} |"),
     ("concurrency.md", f"| {rules.MUCH} and more | {rules.BUILT_IN.rules[2].target.tasks} |"),

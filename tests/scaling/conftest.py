@@ -34,7 +34,7 @@ class Night:
             sources=stores.warm_sources,
             manager=lambda: self.manager_kind(Operator(), server.endpoint, retries=0),
             site=site,
-            wanted=InstanceRequest(is_push=True),
+            wanted=InstanceRequest(),
             overdue=OVERDUE,
             clock=clock,
         )

@@ -46,32 +46,18 @@ def test_what_it_costs_is_memory_by_time():
     assert found.month == 22 * 2 * 30 * 86_400 * PRICES.ready_gb_second
 
 
-def test_each_work_queue_has_a_function_of_its_own_and_push_has_one_for_all():
-    """The names are those that the app registers, which the host's settings need."""
-    held = HeldVolume(jobs=1, chunks=6_000)
-    by_trigger = plan(held, wanted(chunk_seconds=2, work_queues=3, is_push=False), PRICES).always_ready
-    assert {name: by_trigger[name] for name in by_trigger if "chunk" in name} == {
-        "process_chunk": 7,
-        "process_chunk_01": 7,
-        "process_chunk_02": 7,
-    }
-    by_push = plan(held, wanted(chunk_seconds=2), PRICES).always_ready
-    assert by_push["drain_work"] == 20
-    assert not any("chunk" in name for name in by_push)
-
-
 def test_nothing_held_needs_nothing():
     """And costs nothing."""
     found = plan(HeldVolume(jobs=0, chunks=0), wanted(), PRICES)
     assert (found.instances, found.window, found.month) == (0, Decimal(), Decimal())
 
 
-@given(st.integers(1, 10**7), st.floats(0.01, 600), st.integers(1, 600), st.booleans())
-def test_a_plan_never_asks_for_more_than_there_can_be(chunks, seconds, minutes, is_push):
+@given(st.integers(1, 10**7), st.floats(0.01, 600), st.integers(1, 600))
+def test_a_plan_never_asks_for_more_than_there_can_be(chunks, seconds, minutes):
     """Whatever is held: within Azure's bounds, no more workers than chunks, and done in time unless the bound binds."""
-    what = wanted(within=timedelta(minutes=minutes), chunk_seconds=seconds, is_push=is_push)
+    what = wanted(within=timedelta(minutes=minutes), chunk_seconds=seconds)
     found = plan(HeldVolume(jobs=1, chunks=chunks), what, PRICES)
-    workers = found.always_ready["drain_work" if is_push else "process_chunk"]
+    workers = found.always_ready["drain_work"]
     assert LEAST_MAXIMUM <= found.maximum <= MOST_MAXIMUM
     assert found.instances < found.maximum
     assert 1 <= workers <= chunks

@@ -75,7 +75,6 @@ class Driver:
                 find("azure.connection_settings").STORAGE_CONNECTION: "this run's",
                 find("azure.connection_settings").BUS_CONNECTION: "this run's",
                 "SLUICE_TICK_SCHEDULE": "by hand",
-                "SLUICE_DEQUEUE": "trigger",
                 "SLUICE_CHUNK_ITEMS": "2",
             }
         )

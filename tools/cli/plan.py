@@ -58,8 +58,6 @@ def plan_for_gate(  # noqa: PLR0913 - each is one fact about the installation or
         float | None, typer.Option(min=0.001, help="Seconds that an instance is busy with a chunk; else as measured.")
     ] = None,
     memory: Annotated[int, typer.Option(help="MB of an instance.")] = 2048,
-    queues: Annotated[int, typer.Option(min=1, max=100, help="As SLUICE_WORK_QUEUES.")] = 1,
-    push: Annotated[bool, typer.Option("--push/--trigger", help="As with SLUICE_DEQUEUE=push or =trigger.")] = True,
     subscription: Annotated[str, typer.Option(envvar="AZURE_SUBSCRIPTION_ID", help="Id of the subscription.")] = "",
     group: Annotated[
         str, typer.Option("--resource-group", envvar="AZURE_RESOURCE_GROUP", help="The app's group.")
@@ -81,8 +79,6 @@ def plan_for_gate(  # noqa: PLR0913 - each is one fact about the installation or
             within=timedelta(minutes=minutes),
             lead=timedelta(minutes=lead),
             chunk_seconds=seconds or measured,
-            work_queues=queues,
-            is_push=push,
             memory_mb=memory,
         )
         found = plan(held, wanted, load(prices).functions)

@@ -14,7 +14,7 @@ from shared.app import Parts, Stores
 from shared.capability import line_of
 from shared.errors import SluiceError
 from shared.operating import ParkedOperator, Replay, ReplayFate, Wave, describe_fates
-from shared.settings import Settings
+from shared.settings import Dequeue, Settings
 from tools.cli import parked_view as view
 from tools.cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, connected
 from tools.cli.screen import Screen
@@ -28,7 +28,12 @@ WELL: Final = frozenset({ReplayFate.DONE, ReplayFate.DONE_BEFORE, ReplayFate.SKI
 @contextmanager
 def open_operator(settings: Path | None) -> Iterator[ParkedOperator]:
     """Yield the operator of an installation, with every stage of it."""
-    with connected(settings) as connections, Stores(connections) as stores, _further_stages(stores, settings):
+    dequeue = Dequeue(load(settings).get("SLUICE_DEQUEUE") or Dequeue.PUSH)
+    with (
+        connected(settings) as connections,
+        Stores(connections, dequeue=dequeue) as stores,
+        _further_stages(stores, settings),
+    ):
         yield stores.build_parked_operator(time.sleep, wake=stores.wake_workers)
 
 

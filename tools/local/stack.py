@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from functions_local_host.errors import StartError as HostStartError
 from functions_local_host.launcher import Host
@@ -20,7 +20,7 @@ from servicebus_local.launcher import Broker
 
 from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION
 from shared.own import lay, read_own
-from shared.settings import Settings
+from shared.settings import Dequeue, Settings
 from shared.topology import topology
 from tools.local.azurite.launcher import Account, Azurite
 from tools.local.doctors_entities import doctors_entities
@@ -30,6 +30,12 @@ from tools.local.infra.entities import bus_lists
 from tools.local.installation import ensure_worker
 from tools.local.paths import ROOT, WORKER, venv_python
 from tools.local.provision import provision
+
+#: By trigger: how many permits one instance follows at a time, as `maxConcurrentCalls` says it by push. Each starts tasks.
+TRIGGER_BATCH: Final = {
+    "AzureFunctionsJobHost__extensions__queues__batchSize": "4",
+    "AzureFunctionsJobHost__extensions__queues__newBatchThreshold": "1",
+}
 
 
 class RunningHost(Protocol):
@@ -129,6 +135,8 @@ def settings_for(storage: str, bus: str) -> dict[str, str]:
 def start_host(options: StackOptions, settings: Mapping[str, str]) -> RunningHost:
     """Start the chosen host and return when it runs."""
     words, python = list(options.words), sys.executable
+    if settings.get("SLUICE_DEQUEUE") == Dequeue.TRIGGER:
+        settings = {**TRIGGER_BATCH, **settings}
     if options.worker != "local" and options.host != "local":
         raise StackError(f"the host {options.host!r} has a worker of its own: leave WORKER out")
     if options.worker != "local":

@@ -21,7 +21,6 @@ SETTINGS = Settings.parse(
         STORAGE_CONNECTION: "this run's",
         BUS_CONNECTION: "this run's",
         "SLUICE_TICK_SCHEDULE": "by hand",
-        "SLUICE_DEQUEUE": "trigger",
         "SLUICE_CAPABILITIES": "registration",
         "SLUICE_SEAT_LANES": "1",
         # So few that a sale of these runs keeps one.

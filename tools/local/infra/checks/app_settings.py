@@ -14,6 +14,7 @@ from tools.local.infra.checks.roles import may_reach
 from tools.local.infra.deployment import Deployment
 from tools.local.infra.finding import Finding
 from tools.local.infra.project import ROOMS, Project, both_ways, with_rooms
+from tools.local.stack import TRIGGER_BATCH
 
 #: What the identity-based form of each connection needs.
 IDENTITY: Final[Mapping[str, tuple[str, ...]]] = {
@@ -73,6 +74,7 @@ def check(project: Project) -> Iterator[Finding]:
     yield from _without_role(given, deployment)
     yield from _parsed(given)
     yield from _polls(project)
+    yield from _batches(project)
     yield from _threads(project, given)
     yield from _outputs(deployment)
     yield from _warming(project)
@@ -175,6 +177,16 @@ def _polls(project: Project) -> Iterator[Finding]:
         found = given_settings(project.deployed(**parameters)).get(POLL, said)
         if found != wanted:
             yield Finding("function-app.bicep", f"with {parameters} the host polls each {found}, expected {wanted}")
+
+
+def _batches(project: Project) -> Iterator[Finding]:
+    """Yield another number of permits at a time by trigger than the local host has."""
+    given = given_settings(project.deployed(dequeue="trigger"))
+    for name, wanted in TRIGGER_BATCH.items():
+        if given.get(name) != wanted:
+            yield Finding(
+                "function-app.bicep", f"by trigger {name} is {given.get(name)}, tools/local/stack.py has {wanted}"
+            )
 
 
 def _threads(project: Project, given: Mapping[str, Any]) -> Iterator[Finding]:

@@ -1,6 +1,5 @@
 """Scale groups: what is always ready names functions that there are."""
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -19,8 +18,7 @@ def check(project: Project) -> Iterator[Finding]:
     counts = {one["name"]: one["instanceCount"] for one in scaling["alwaysReady"]}
     functions = {file.stem for file in (project.root / "functions").glob("*.py")}
     for name in counts:
-        # process_chunk_01 onwards are registered by the file of the first.
-        if re.sub(r"_\d\d$", "", name.removeprefix(_GROUP)) not in functions:
+        if name.removeprefix(_GROUP) not in functions:
             yield Finding(site.where, f"{name} is always ready, and functions/ has no such function")
     if counts != {f"{_GROUP}release_gate": 1, f"{_GROUP}drain_work": 2}:
         yield Finding(site.where, f"always ready is {counts}, which is not what the parameters say")
