@@ -24,7 +24,7 @@ def test_a_part_stands_behind_the_base_and_its_triggered_queues_have_poison_queu
     """Bicep names some entities by their place, so what is there keeps it."""
     base, whole = topology(2), topology(2, [rooms(["a"]), ORDERS])
     assert whole.queues == (
-        *("submissions", "work-00", "work-01", "orders", "work-urgent", "submissions-a"),
+        *("submissions", "work-00", "work-01", "orders", "work-urgent", "wake", "submissions-a"),
         *("submissions-poison", "work-00-poison", "work-01-poison", "orders-poison"),
     )
     assert whole.containers == (*base.containers, "payloads-a", "homes")
