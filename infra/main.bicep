@@ -69,15 +69,15 @@ param workloads string = ''
 param settings object = {}
 
 @description('Version of Python. The remote build must have wheels for it.')
-@allowed(['3.11', '3.12', '3.13'])
+@allowed(['3.11', '3.12', '3.13', '3.14'])
 param pythonVersion string = '3.12'
 
 @description('Memory of an instance in MB; its CPU grows with it, and so does its price.')
 @allowed([512, 2048, 4096])
 param instanceMemoryMB int = 2048
 
-@description('Instances at most, over all functions together: the upper end of the bill.')
-@minValue(40)
+@description('Instances at most of each function: each scales by itself, so the budget of a day is what bounds the bill.')
+@minValue(1)
 @maxValue(1000)
 param maximumInstanceCount int = 100
 

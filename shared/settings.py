@@ -174,7 +174,7 @@ class Settings:
         most_warmed = read.whole_number("SLUICE_WARM_MOST", 3, 900)
         site, identity, endpoint = (read.text(f"SLUICE_WARM_{name}") for name in ("SITE", "IDENTITY", "ENDPOINT"))
         warm = WarmChoice(site, identity, most_warmed, endpoint)
-        problems += warm.problems(work_queues)
+        problems += warm.problems()
         budget = read.amount_or_none("SLUICE_BUDGET_PER_DAY")
         telemetry = read.one_of("SLUICE_TELEMETRY", TelemetryChoice)
         chosen = choose(line_of(environ), SETTINGS, environ, problems.append)

@@ -56,6 +56,8 @@ resource rules 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [
       // window of 20 minutes, so 10 is no choice.
       windowSize: 'PT${minutes * 2}M'
       autoMitigate: true
+      // Tables of a workspace that is seconds old may not resolve yet, and a refused rule would end the first deployment.
+      skipQueryValidation: true
       criteria: {
         allOf: [
           {

@@ -13,15 +13,15 @@ param location string
 param tags object
 
 @description('Version of Python.')
-@allowed(['3.11', '3.12', '3.13'])
+@allowed(['3.11', '3.12', '3.13', '3.14'])
 param pythonVersion string
 
 @description('Memory of an instance in MB.')
 @allowed([512, 2048, 4096])
 param instanceMemoryMB int
 
-@description('Instances at most, over all functions together.')
-@minValue(40)
+@description('Instances at most of each function.')
+@minValue(1)
 @maxValue(1000)
 param maximumInstanceCount int
 
@@ -150,7 +150,6 @@ resource site 'Microsoft.Web/sites@2024-11-01' = {
     }
     siteConfig: {
       minTlsVersion: '1.2'
-      ftpsState: 'Disabled'
       http20Enabled: true
     }
   }

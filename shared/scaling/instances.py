@@ -13,14 +13,13 @@ from typing import Final
 from shared.ledger import FINISHED, Job
 from shared.usage import Functions
 
-#: Azure's bounds for the maximum number of instances.
-LEAST_MAXIMUM, MOST_MAXIMUM = 40, 1000
+#: The instances of one function group at most: as infra/ gives it, and as Azure takes it. Each function without HTTP is a
+#: group of its own (Azure/azure-rest-api-specs #45083, 2026-07-29).
+GIVEN_MAXIMUM, MOST_MAXIMUM = 100, 1000
 #: Results that one instance settles per second: it settles batches one after the other.
 RESULTS_A_SECOND: Final = 200
 #: Assumed seconds of a chunk, while no job has run.
 CHUNK_SECONDS: Final = 1.0
-#: Instances of the functions outside the plan, which must fit under the maximum too: tick, park_dead, HTTP.
-OTHERS: Final = 3
 MONTH: Final = timedelta(days=30)
 #: However long the work is planned to run, the instances are given back after this.
 LONGEST: Final = timedelta(hours=6)
@@ -54,12 +53,12 @@ class InstanceRequest:
     chunk_seconds: float = CHUNK_SECONDS
     memory_mb: int = 2048
     #: Always-ready instances of all functions of the plan together.
-    most: int = MOST_MAXIMUM - OTHERS
+    most: int = MOST_MAXIMUM
 
 
 @dataclass(frozen=True, slots=True)
 class InstancePlan:
-    """The always-ready instances by function, the maximum over all functions, and the price."""
+    """The always-ready instances by function, the maximum of each function group, and the price."""
 
     always_ready: Mapping[str, int]
     maximum: int
@@ -100,7 +99,7 @@ def plan(held: HeldVolume, wanted: InstanceRequest, prices: Functions) -> Instan
     window = wanted.lead + max(wanted.within, finishes_in)
     return InstancePlan(
         ready,
-        max(LEAST_MAXIMUM, sum(ready.values()) + OTHERS),
+        max(GIVEN_MAXIMUM, *ready.values()) if ready else GIVEN_MAXIMUM,
         wanted.memory_mb,
         _price_ready(gigabytes, window, prices) + _price_running(work, wanted, prices),
         _price_ready(gigabytes, MONTH, prices),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from shared.errors import ScalingRefusedError
-from shared.scaling.instances import LEAST_MAXIMUM, OTHERS, InstancePlan
+from shared.scaling.instances import GIVEN_MAXIMUM, InstancePlan
 
 # Azure does not distinguish the case of the fixed parts.
 _PATH: Final = re.compile(
@@ -57,19 +57,15 @@ class WarmChoice:
     #: Azure Resource Manager.
     endpoint: str
 
-    def problems(self, work_queues: int) -> list[str]:
+    def problems(self) -> list[str]:
         """Return the faults of these settings."""
         if not self.site:
             return []
-        problems = []
         try:
             Site.parse(self.site)
         except ScalingRefusedError as error:
-            problems.append(f"SLUICE_WARM_SITE: {error}")
-        if self.most < work_queues + 2:
-            least = f"at least {work_queues + 2}: one instance for each work queue, and two more"
-            problems.append(f"SLUICE_WARM_MOST is {self.most}, expected {least}")
-        return problems
+            return [f"SLUICE_WARM_SITE: {error}"]
+        return []
 
 
 def setting(function: str) -> str:
@@ -108,31 +104,25 @@ class Scale:
 
     #: The always-ready instances by scale group.
     counts: Mapping[str, int]
-    #: Instances at most, over all functions.
+    #: Instances of one function group, at most.
     maximum: int
 
     def fit(self, wanted: Mapping[str, int]) -> dict[str, int]:
-        """Cut the largest counts until all fit under the maximum, which is the operator's and stays."""
-        others = sum(count for name, count in self.counts.items() if name not in wanted)
-        fitting = dict(wanted)
-        while sum(fitting.values()) > max(self.maximum - OTHERS - others, 0):
-            largest = max(fitting, key=lambda name: fitting[name])
-            fitting[largest] -= 1
-        return {name: count for name, count in fitting.items() if count}
+        """Cut each count to the maximum, which is the operator's and stays."""
+        return {name: min(count, self.maximum) for name, count in wanted.items()}
 
 
 def scale_of(site: Mapping[str, Any]) -> Scale:
     """Read the scale of an app."""
     scale = _scale(site)
-    return Scale(_counts(scale), scale.get("maximumInstanceCount") or LEAST_MAXIMUM)
+    return Scale(_counts(scale), scale.get("maximumInstanceCount") or GIVEN_MAXIMUM)
 
 
 def make_site_body(site: Mapping[str, Any], plan: InstancePlan) -> dict[str, Any]:
     """Build the body that changes a site to the plan. All settings outside the plan stay as they were read."""
     planned = {setting(function): count for function, count in plan.always_ready.items()}
-    others = sum(count for name, count in _counts(_scale(site)).items() if name not in planned)
     # Never lower than before: a higher maximum was set for a reason that the plan does not know.
-    maximum = max(plan.maximum + others, _scale(site).get("maximumInstanceCount") or 0)
+    maximum = max(plan.maximum, _scale(site).get("maximumInstanceCount") or 0)
     return _make_body(site, planned, {"maximumInstanceCount": maximum})
 
 

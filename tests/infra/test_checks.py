@@ -321,6 +321,14 @@ SEEDS = {
         ),
     },
     "shape": {
+        "an alert whose query a new workspace does not know": (
+            replacing("infra/modules/alerts.bicep", "      skipQueryValidation: true\n", ""),
+            "properties.skipQueryValidation of sluice-",
+        ),
+        "a property that Flex Consumption refuses": (
+            replacing(APP, "      http20Enabled: true\n", "      http20Enabled: true\n      ftpsState: 'Disabled'\n"),
+            "properties.siteConfig.ftpsState of func-sluice",
+        ),
         "a misspelt property": (
             replacing(APP, "maximumInstanceCount: maximumInstanceCount\n", "maxInstanceCount: maximumInstanceCount\n"),
             "maximumInstanceCount of func-sluice",

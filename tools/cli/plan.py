@@ -131,7 +131,7 @@ def _print(  # noqa: PLR0913 - each is a part of the page
     for function, count in found.always_ready.items():
         table.add_row(function, str(count))
     table.add_section()
-    table.add_row("at most, over all functions", str(found.maximum))
+    table.add_row("at most, of each function", str(found.maximum))
     screen.show(table)
     screen.print("\n".join(_delay_lines(delays)))
     screen.print(

@@ -27,7 +27,7 @@ BUS: Final = AzureLimit(
     1_000,
     "throttling of Service Bus, one credit per operation: from memory, to be verified",
 )
-INSTANCES: Final = AzureLimit("instances of one Flex app", MOST_MAXIMUM, "hosting plan Flex Consumption")
+INSTANCES: Final = AzureLimit("instances of one function", MOST_MAXIMUM, "hosting plan Flex Consumption")
 REGION: Final = AzureLimit(
     "instances of 2 GB of all Flex apps of a subscription in one region", 250, "quota of Flex Consumption, 512,000 MB"
 )

@@ -27,7 +27,6 @@ REQUIRED: Final[Mapping[str, Mapping[str, Any]]] = {
     "Microsoft.Web/sites": {
         "httpsOnly": True,
         "siteConfig.minTlsVersion": "1.2",
-        "siteConfig.ftpsState": "Disabled",
         "functionAppConfig.deployment.storage.authentication.type": "UserAssignedIdentity",
     },
     "Microsoft.Web/sites/basicPublishingCredentialsPolicies": {"allow": False},

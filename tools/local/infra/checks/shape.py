@@ -26,6 +26,9 @@ TAGGED: Final = frozenset(
 #: By type: the path of a value and the one that makes this app what docs/deploy.md says.
 WANTED: Final[Mapping[str, Mapping[str, Any]]] = {
     "Microsoft.Insights/components": {"kind": "web", "properties.Application_Type": "web"},
+    # mspnp/aks-baseline #422; a rule over a table that did not resolve was refused (learntocloud/learn-to-cloud-app #586,
+    # 2026-06-30).
+    "Microsoft.Insights/scheduledQueryRules": {"properties.skipQueryValidation": True},
     "Microsoft.ServiceBus/namespaces": {"sku.tier": "Standard"},
     "Microsoft.Storage/storageAccounts": {
         "kind": "StorageV2",
@@ -42,6 +45,8 @@ WANTED: Final[Mapping[str, Mapping[str, Any]]] = {
         "identity.type": "UserAssigned",
         "properties.functionAppConfig.deployment.storage.type": "blobContainer",
         "properties.siteConfig.http20Enabled": True,
+        # Flex Consumption refuses it on newer stamps (Azure/terraform-azurerm-avm-res-web-site #360, 2026-08-28).
+        "properties.siteConfig.ftpsState": None,
         "properties.functionAppConfig.scaleAndConcurrency.instanceMemoryMB": 2048,
         "properties.functionAppConfig.scaleAndConcurrency.maximumInstanceCount": 100,
         "properties.functionAppConfig.scaleAndConcurrency.triggers.http.perInstanceConcurrency": 16,
