@@ -137,9 +137,10 @@ def _read(message: Received) -> list[Arrived | Unsettled | Newer]:
     try:
         found = decode(body)
     except msgspec.DecodeError as error:
-        read = _read_each(message, body)
-        is_newer = any(isinstance(one, Newer) for one in read)
-        return read if is_newer else [_refuse(message, body, str(error))]
+        whole, read = _refuse(message, body, str(error)), _read_each(message, body)
+        # What a newer bundle means by its results is not known. One without any that is read is a single fault.
+        is_apart = isinstance(whole, Unsettled) and not all(isinstance(one, Unsettled) for one in read)
+        return read if is_apart else [whole]
     if not isinstance(found, Results) or found.v != VERSION:
         return [_read_one(message, found)]
     if any(result.v != VERSION for result in found.results):

@@ -113,6 +113,36 @@ def test_a_result_that_nobody_may_read_is_parked_alone(stage):
 
 
 @pytest.mark.parametrize(
+    "bad",
+    [
+        {"kind": "finish", "job": "nightly", "v": 1},
+        {"kind": "finish"},
+        {"kind": "result", "job": "nightly", "chunk": -1},
+    ],
+    ids=["another stage's kind", "half a message", "a bad number"],
+)
+def test_what_is_no_result_in_a_message_is_parked_alone(stage, bad):
+    """The results around it are as good as they would be without it."""
+    whole = json.loads(bundle(brought(0), brought(1), brought(2)))
+    whole["sluice"]["results"][1] = bad
+    assert stage.settle(json.dumps(whole).encode()) == Settled(credited=2, parked=1)
+    ((entry, body),) = stage.parked.entries.values()
+    assert (entry.reason, json.loads(body)) == ("result_unreadable", {"sluice": bad})
+    assert sorted(kept(stage)) == [0, 2]
+
+
+def test_a_bundle_of_a_newer_version_that_cannot_be_read_waits_whole(stage):
+    """What its results mean is known to the newer version alone."""
+    whole = json.loads(bundle(brought(0), brought(1)))
+    whole["sluice"] |= {"v": 2}
+    whole["sluice"]["results"][1] |= {"chunk": "b"}
+    body = json.dumps(whole).encode()
+    assert stage.settle(body) == Settled()
+    (later,) = stage.later
+    assert later.body == body
+
+
+@pytest.mark.parametrize(
     "body",
     [
         bundle(brought(0)).replace(b'"chunk":0', b'"chunk":-1'),
