@@ -1,4 +1,4 @@
-"""What administration clients ask over HTTP: which entities there are, how they are set, how many messages they have."""
+"""What administration clients ask over HTTP: which entities there are, how they are set, and that some be made or go."""
 
 import re
 import time
@@ -14,8 +14,10 @@ from servicebus_local.descriptions import (
     topic_content,
 )
 from servicebus_local.entities import Subscription, Topic
+from servicebus_local.entity_requests import read_entity, read_filter, read_subscription
 from servicebus_local.http import Answer, Request
-from servicebus_local.refusal import Refusal
+from servicebus_local.refusal import NOT_FOUND, Refusal, not_implemented
+from servicebus_local.rules import Rules
 from servicebus_local.tokens import Gatekeeper
 
 _PAGE = 100
@@ -32,7 +34,6 @@ class Administration:
         self, broker: Broker, gatekeeper: Gatekeeper | None = None, clock: Callable[[], float] = time.time
     ) -> None:
         self._broker = broker
-        self._namespace = broker.namespace
         self._gatekeeper = gatekeeper
         #: The broker's entities are as old as the broker.
         self._made = clock()
@@ -41,13 +42,38 @@ class Administration:
         """Answer one request."""
         try:
             self._admit(request)
+            return self._answer(request)
         except Refusal as refusal:
             return Answer(refusal.status, error(refusal.status, refusal.description))
-        if request.method != "GET":
-            asked = f"{request.method} {request.path}"
-            why = f"the local Service Bus stand-in does not do {asked}: its entities come from its file alone"
-            return Answer(501, error(501, why))
-        return Answer(200, _Listing(self._broker, request, self._made).document())
+
+    def _answer(self, request: Request) -> Answer:
+        if request.method == "DELETE":
+            self._delete(request.path.strip("/"))
+            return Answer(200, "")
+        if request.method == "PUT" and "if-match" not in request.headers:
+            self._create(request.path.strip("/"), request.body)
+        elif request.method != "GET":
+            raise not_implemented(f"{request.method} {request.path}: it makes and removes entities, and changes none")
+        listing = _Listing(self._broker, request, self._made)
+        return Answer(201 if request.method == "PUT" else 200, listing.document())
+
+    def _create(self, path: str, body: bytes) -> None:
+        below = _BELOW_TOPIC.fullmatch(path)
+        if below is None:
+            self._broker.create(read_entity(path, body))
+        elif below["rule"]:
+            _rules(self._broker, below).add(below["rule"], read_filter(body))
+        elif below["subscription"]:
+            self._broker.create_subscription(below["topic"], read_subscription(below["subscription"], body))
+
+    def _delete(self, path: str) -> None:
+        below = _BELOW_TOPIC.fullmatch(path)
+        if below is None:
+            self._broker.delete(path)
+        elif below["rule"]:
+            _rules(self._broker, below).remove(below["rule"])
+        elif below["subscription"]:
+            self._broker.delete_subscription(below["topic"], below["subscription"])
 
     def _admit(self, request: Request) -> None:
         if self._gatekeeper is not None:
@@ -140,6 +166,14 @@ class _Listing:
         some = list(entries)[self._page.skip :]
         address = f"{self._base}/{self._path}?api-version=2021-05"
         return feed(address, self._path, some, self._page, self._made)
+
+
+def _rules(broker: Broker, below: re.Match[str]) -> Rules:
+    path = f"{below['topic']}/Subscriptions/{below['subscription']}"
+    rules = broker.outlet(path).rules
+    if rules is None:
+        raise Refusal(NOT_FOUND, f"the messaging entity {path!r} has no rules: it is no subscription", 404)
+    return rules
 
 
 def _number(text: str | None, default: int) -> int:

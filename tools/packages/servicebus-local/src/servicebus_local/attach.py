@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from proton import Described, Terminus
 
-from servicebus_local.broker import Broker
+from servicebus_local.broker import Broker, Outlet
 from servicebus_local.management import CBS, Replies, Requests
 from servicebus_local.operations import named
 from servicebus_local.peer import Endpoint, Peer
@@ -41,13 +41,10 @@ class Hall:
         self._broker = broker
         #: None: everybody on the machine may come in.
         self._gatekeeper = gatekeeper
-        self._desks: dict[MessageQueue, Desk] = {outlet.queue: Desk(outlet) for outlet in broker.outlets()}
-        self._throttled = [desk for desk in self._desks.values() if desk.outlet.allowance is not None]
-        self._lines = {
-            queue: Line(desk, desk.outlet.sessions)
-            for queue, desk in self._desks.items()
-            if desk.outlet.sessions is not None
-        }
+        #: Each is made for the first receiver, because entities come and go.
+        self._desks: dict[MessageQueue, Desk] = {}
+        self._throttled: list[Desk] = []
+        self._lines: dict[MessageQueue, Line] = {}
 
     def attach(self, peer: Peer, link: Any) -> Endpoint | None:
         """Answer a new link, or refuse it with the reason."""
@@ -62,7 +59,9 @@ class Hall:
         line = self._lines.get(queue)
         if line is not None:
             line.serve(now)
-        self._desks[queue].serve(now)
+        # Without a desk there was no receiver yet, and the first one stirs the queue again.
+        if (desk := self._desks.get(queue)) is not None:
+            desk.serve(now)
 
     def advance(self, now: float) -> None:
         """Do what time alone brings, and tell those whom it concerns."""
@@ -100,7 +99,7 @@ class Hall:
         path = node(link.remote_source.address)
         channel = _is_channel(path)
         self._admit(peer, path)
-        desk = None if channel else self._desks[self._broker.outlet(path).queue]
+        desk = None if channel else self._desk(self._broker.outlet(path))
         filters = _filters(link)
         strange = sorted(set(filters) - {SESSION_FILTER})
         if strange:
@@ -110,6 +109,16 @@ class Hall:
         if desk is None:
             return Replies(peer, link, path)
         return self._receiver(peer, link, desk, filters)
+
+    def _desk(self, outlet: Outlet) -> Desk:
+        if (known := self._desks.get(outlet.queue)) is not None:
+            return known
+        self._desks[outlet.queue] = desk = Desk(outlet)
+        if outlet.sessions is not None:
+            self._lines[outlet.queue] = Line(desk, outlet.sessions)
+        if outlet.allowance is not None:
+            self._throttled.append(desk)
+        return desk
 
     def _receiver(self, peer: Peer, link: Any, desk: Desk, filters: dict[str, Any]) -> Endpoint:
         name, line = desk.outlet.queue.name, self._lines.get(desk.outlet.queue)

@@ -1,6 +1,6 @@
 """All entities of the namespace by address. The pure half of the broker ends here."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import count
@@ -11,7 +11,7 @@ from servicebus_local.intake import Intake
 from servicebus_local.parcel import Label, Parcel, labelled
 from servicebus_local.queue import MessageQueue
 from servicebus_local.record import SCHEDULED, Policy
-from servicebus_local.refusal import NOT_ALLOWED, NOT_FOUND, Refusal
+from servicebus_local.refusal import ALREADY_EXISTS, ARGUMENT, NOT_ALLOWED, NOT_FOUND, Refusal
 from servicebus_local.rules import Rules
 from servicebus_local.session import SessionLock, Sessions
 from servicebus_local.throttle import Allowance
@@ -69,11 +69,12 @@ class _Branch:
 class _Fan:
     """Copies a topic's message to each subscription that wants it."""
 
-    def __init__(self, branches: list[_Branch]) -> None:
-        self._branches = branches
+    def __init__(self) -> None:
+        #: By the name of the subscription in small letters.
+        self.branches: dict[str, _Branch] = {}
 
     def __call__(self, parcel: Parcel, sequence: int, now: float) -> None:
-        for branch in self._branches:
+        for branch in self.branches.values():
             if branch.rules.passes(parcel):
                 branch.queue.put(parcel, next(branch.numbers), sequence, now)
 
@@ -95,6 +96,7 @@ class Broker:
         self._operations_per_second = operations_per_second
         self._intakes: dict[str, Intake] = {}
         self._outlets: dict[str, Outlet] = {}
+        self._fans: dict[str, _Fan] = {}
         for queue in namespace.queues:
             self._add_queue(queue)
         for topic in namespace.topics:
@@ -139,6 +141,75 @@ class Broker:
         sizes = (len(parcel.bare) for parcels in held for parcel in parcels)
         active, dead_ones, lost_ones, scheduled = (len(parcels) for parcels in held)
         return Counts(active, dead_ones, scheduled, lost_ones, sum(sizes))
+
+    def create(self, entity: Queue | Topic) -> None:
+        """Make a queue or a topic."""
+        if entity.name.lower() in self._intakes:
+            raise _known(entity.name)
+        if isinstance(entity, Queue):
+            changed = replace(self.namespace, queues=(*self.namespace.queues, entity))
+            self._add_queue(entity)
+        else:
+            changed = replace(self.namespace, topics=(*self.namespace.topics, entity))
+            self._add_topic(entity)
+        try:
+            self._check_forwarding(changed)
+        except ValueError as error:
+            self._forget(entity.name)
+            raise Refusal(ARGUMENT, str(error)) from error
+        self.namespace = changed
+
+    def create_subscription(self, topic: str, subscription: Subscription) -> None:
+        """Make a subscription of a topic."""
+        name = f"{topic}/Subscriptions/{subscription.name}"
+        fan = self._fans.get(topic.lower())
+        if fan is None:
+            raise _unknown(topic)
+        if name.lower() in self._outlets:
+            raise _known(name)
+        changed = self._with_subscriptions(topic, lambda known: (*known, subscription))
+        try:
+            self._check_forwarding(changed)
+        except ValueError as error:
+            raise Refusal(ARGUMENT, str(error)) from error
+        fan.branches[subscription.name.lower()] = self._branch(topic, subscription)
+        self.namespace = changed
+
+    def delete(self, name: str) -> None:
+        """Remove a queue or a topic with all that it holds. Links that are open stay until their clients close them."""
+        if name.lower() not in self._intakes:
+            raise _unknown(name)
+        self._forget(name)
+        queues = tuple(one for one in self.namespace.queues if one.name.lower() != name.lower())
+        topics = tuple(one for one in self.namespace.topics if one.name.lower() != name.lower())
+        self.namespace = Namespace(queues, topics)
+
+    def delete_subscription(self, topic: str, subscription: str) -> None:
+        """Remove a subscription with all that it holds."""
+        name, fan = f"{topic}/Subscriptions/{subscription}", self._fans.get(topic.lower())
+        if fan is None or name.lower() not in self._outlets:
+            raise _unknown(name)
+        del fan.branches[subscription.lower()]
+        self._forget(name)
+        self.namespace = self._with_subscriptions(
+            topic, lambda known: tuple(one for one in known if one.name.lower() != subscription.lower())
+        )
+
+    def _with_subscriptions(
+        self, topic: str, change: Callable[[tuple[Subscription, ...]], tuple[Subscription, ...]]
+    ) -> Namespace:
+        topics = (
+            replace(one, subscriptions=change(one.subscriptions)) if one.name.lower() == topic.lower() else one
+            for one in self.namespace.topics
+        )
+        return replace(self.namespace, topics=tuple(topics))
+
+    def _forget(self, name: str) -> None:
+        """Take everything at an address and below it off."""
+        below = (name.lower(), f"{name.lower()}/")
+        for known in (self._intakes, self._outlets, self._fans):
+            for address in [one for one in known if one == below[0] or one.startswith(below[1])]:
+                del known[address]
 
     def outlets(self) -> list[Outlet]:
         """Return everything that can be received from."""
@@ -213,7 +284,9 @@ class Broker:
         self._outlets[queue.name.lower()] = replace(outlet, intake=intake)
 
     def _add_topic(self, topic: Topic) -> None:
-        fan = _Fan([self._branch(topic.name, subscription) for subscription in topic.subscriptions])
+        self._fans[topic.name.lower()] = fan = _Fan()
+        for subscription in topic.subscriptions:
+            fan.branches[subscription.name.lower()] = self._branch(topic.name, subscription)
         window = None if topic.duplicate_window is None else topic.duplicate_window.total_seconds()
         self._intakes[topic.name.lower()] = Intake(
             topic.name, fan, window=window, allowance=self._allowance(topic.name)
@@ -225,6 +298,10 @@ class Broker:
         outlet = replace(self._add_outlet(name, subscription.delivery), rules=rules)
         self._outlets[name.lower()] = outlet
         return _Branch(rules, outlet.queue, count(1))
+
+
+def _known(address: str) -> Refusal:
+    return Refusal(ALREADY_EXISTS, f"the messaging entity {address!r} is there already", 409)
 
 
 def _unknown(address: str) -> Refusal:

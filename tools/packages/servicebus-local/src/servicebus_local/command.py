@@ -48,7 +48,10 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         help="refuse what is over N sends and requests a second for an entity, and hand out N messages at most",
     )
     parser.add_argument(
-        "--tls", type=Path, metavar="FOLDER", help="take TLS only; the folder gets the certificates: trust its ca.pem"
+        "--tls",
+        type=Path,
+        metavar="FOLDER",
+        help="take TLS beside plain connections; the folder gets the certificates: trust its ca.pem",
     )
     parser.add_argument(
         "--sas-key", metavar="KEY", help=f"take only tokens of the policy {POLICY} with this key; without it any"

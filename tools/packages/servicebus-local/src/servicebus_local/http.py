@@ -11,13 +11,14 @@ WEBSOCKET_PATHS = frozenset({"/$servicebus/websocket", "/", ""})
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. Its body is read past, because nothing that the broker answers has one."""
+    """One request."""
 
     method: str
     path: str
     query: Mapping[str, str]
     #: By their names in small letters.
     headers: Mapping[str, str]
+    body: bytes = b""
 
     @property
     def is_upgrade(self) -> bool:
@@ -48,7 +49,7 @@ def request_from(received: bytes) -> tuple[Request, bytes] | None:
     method, target, *_ = (*first.split(" "), "/", "/")
     parts = urlsplit(target)
     query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-    return Request(method, unquote(parts.path), query, headers), rest[size:]
+    return Request(method, unquote(parts.path), query, headers, rest[:size]), rest[size:]
 
 
 def answered(answer: Answer) -> bytes:

@@ -5,9 +5,10 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 
 import pytest
-from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
+from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, TransportType
 from azure.servicebus.aio.management import ServiceBusAdministrationClient as AioAdministrationClient
+from azure.servicebus.exceptions import ServiceBusError
 from azure.servicebus.management import CorrelationRuleFilter, ServiceBusAdministrationClient, SqlRuleFilter
 from servicebus_local.certificates import AUTHORITY
 from servicebus_local.entities import CorrelationFilter, DeliveryRules, Namespace, Queue, SqlFilter, Subscription, Topic
@@ -155,13 +156,86 @@ def test_what_is_not_there_is_not_found(client, ask):
         ask(client)
 
 
-def test_changes_are_refused_with_the_reason(client):
-    """Nothing is made that the next start would not have."""
-    with pytest.raises(HttpResponseError, match="come from its file alone"):
-        client.create_queue("new")
-    with pytest.raises(HttpResponseError, match="come from its file alone"):
-        client.delete_queue("counted")
+def test_a_change_of_what_is_there_is_refused_by_name(client):
+    """Entities are made and removed, and none is set anew."""
+    with pytest.raises(HttpResponseError, match="makes and removes entities, and changes none"):
+        client.update_queue(client.get_queue("counted"))
+
+
+@pytest.fixture
+def bus(secure, folder):
+    """A client of the data, over the same port."""
+    options = {"custom_endpoint_address": f"sb://127.0.0.1:{secure.port}", "transport_type": TransportType.Amqp}
+    options |= {"connection_verify": str(folder / AUTHORITY), "retry_total": 0}
+    with ServiceBusClient.from_connection_string(secure.connection_string, **options) as made:
+        yield made
+
+
+def test_a_queue_is_made_serves_and_goes(client, bus):
+    """As tools of others do before they start: what is there is a conflict that they know."""
+    strict = {"lock_duration": timedelta(seconds=20), "max_delivery_count": 3, "requires_session": True}
+    client.create_queue("made", dead_lettering_on_message_expiration=True, **strict)
+    found = client.get_queue("made")
+    assert (found.lock_duration, found.max_delivery_count, found.requires_session) == (timedelta(seconds=20), 3, True)
+    assert found.dead_lettering_on_message_expiration
+    with pytest.raises(ResourceExistsError, match="is there already"):
+        client.create_queue("MADE")
+    with bus.get_queue_sender("made") as sender:
+        sender.send_messages(ServiceBusMessage("one", session_id="s"))
+    with bus.get_queue_receiver("made", session_id="s", max_wait_time=60) as receiver:
+        assert [str(one) for one in receiver.receive_messages()] == ["one"]
+    client.delete_queue("made")
+    with pytest.raises(ResourceNotFoundError):
+        client.get_queue("made")
+    with pytest.raises(ResourceNotFoundError):
+        client.delete_queue("made")
+    with pytest.raises(ServiceBusError), bus.get_queue_sender("made") as sender:
+        sender.send_messages(ServiceBusMessage("late", session_id="s"))
+
+
+def test_a_topic_is_made_with_a_subscription_and_its_rules(client, bus):
+    """The first rule passes everything until it is removed."""
+    client.create_topic("news", requires_duplicate_detection=True)
+    client.create_subscription("news", "some", max_delivery_count=2)
+    correlation = CorrelationRuleFilter(properties={"kind": "red", "n": 7, "yes": True}, label="s")
+    client.create_rule("news", "some", "red", filter=correlation)
+    client.create_rule("news", "some", "sql", filter=SqlRuleFilter("a > 1"))
+    client.delete_rule("news", "some", "$Default")
+    rules = {one.name: one.filter for one in client.list_rules("news", "some")}
+    assert rules["red"].properties == correlation.properties
+    assert (rules["red"].label, rules["sql"].sql_expression) == ("s", "a > 1")
+    with pytest.raises(ResourceExistsError):
+        client.create_rule("news", "some", "red", filter=correlation)
+    with pytest.raises(ResourceExistsError):
+        client.create_subscription("news", "some")
+    with bus.get_topic_sender("news") as sender:
+        wanted = ServiceBusMessage("in", subject="s", application_properties=correlation.properties)
+        sender.send_messages([ServiceBusMessage("out"), wanted])
+    with bus.get_subscription_receiver("news", "some", max_wait_time=60) as receiver:
+        assert [str(one) for one in receiver.receive_messages(max_message_count=2)] == ["in"]
+    client.delete_subscription("news", "some")
+    assert list(client.list_subscriptions("news")) == []
+    client.delete_topic("news")
+    with pytest.raises(ResourceNotFoundError):
+        client.get_topic("news")
     assert client.get_queue("counted").name == "counted"
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda client: client.create_queue("odd", forward_to="counted"), "does not do 'ForwardTo'"),
+        (lambda client: client.create_queue("odd", lock_duration=timedelta(hours=1)), "outside of"),
+        (lambda client: client.create_queue("odd", forward_dead_lettered_messages_to="nobody"), "no other queue"),
+        (lambda client: client.create_subscription("nobody", "one"), "could not be found"),
+        (lambda client: client.create_rule("paint", "all", "odd", filter=SqlRuleFilter("a LIKE 1 BETWEEN")), "filter"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_with_the_reason(client, make, said):
+    """And nothing of it is there."""
+    with pytest.raises(HttpResponseError, match=said):
+        make(client)
+    assert "odd" not in {one.name for one in client.list_queues()}
 
 
 async def test_the_aio_client_reads_the_same(secure, folder):
