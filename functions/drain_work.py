@@ -1,4 +1,4 @@
-"""Push mode only: a permit starts a few tasks that drain the work queues."""
+"""A permit starts a few tasks that drain the work queues. A feed call puts the chunks of jobs that wait for their turn."""
 
 import azure.functions as func
 
@@ -7,10 +7,8 @@ from shared.telemetry import discreet
 
 
 def blueprint(app: App) -> func.Blueprint:
-    """Return the blueprint that registers `drain_work`, and nothing where triggers take the work."""
+    """Return the blueprint that registers `drain_work`. Where triggers take the work, it follows feed calls alone."""
     functions = func.Blueprint()
-    if not app.is_pushed:
-        return functions
 
     @functions.service_bus_queue_trigger(
         arg_name="permit",

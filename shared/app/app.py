@@ -6,6 +6,7 @@ Builds what reads the lines of parked entries: only pages and commands need it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -17,15 +18,16 @@ from shared.app.stores import Stores
 from shared.azure import Cause, Connections, because
 from shared.capability import Chosen, TickStep
 from shared.clock import Clock, Closing, all_tried
-from shared.dequeue import Takeovers
+from shared.dequeue import AGAIN_AFTER, Takeovers
 from shared.errors import SettingsError
 from shared.gate import TAKES_FOR, GateTick
 from shared.memory import Memory
-from shared.messages import Delivery
+from shared.messages import Delivery, FeedCall, decode_permit, room_of_work
 from shared.operating import EntryReader
 from shared.parked import drain_poison, park_dead_result
 from shared.payload import WORK, PayloadReader, PayloadStores
 from shared.pending import (
+    FEED_POINTER,
     FRONT_POINTER,
     GATE_POINTER,
     NET_POINTER,
@@ -140,6 +142,7 @@ def build_tick(stages: AppStages, net: Net, parts: Sequence[BuiltPart] = ()) -> 
     # After the jobs: their time is bounded, and a bus that does not answer must not use it up.
     followers.register(OUTBOX_POINTER, lambda pointer, _until: stores.outbox.follow(pointer), turn=1)
     followers.register(WORK_POINTER, stages.tasks.stranded.follow, means_open=True, turn=1)
+    followers.register(FEED_POINTER, lambda _pointer, _until: stages.feeder.look(), means_open=True, turn=1)
     followers.register(ROOM_POINTER, lambda pointer, _until: keeper.follow(pointer), turn=2)
     # Last: Azure may take its time. Without an identity of its own, the app only reports that the checks are late.
     warm = stages.warmer.follow if stages.settings.warm.identity else stores.warm_records.demand_check
@@ -211,7 +214,8 @@ class App(Closing):
         self._hint_follower = stages.tasks.hint_follower(stages.arrivals.handle)
         net = Net(rooms=settings.rooms, look=self._hint_follower.look, pending=self.stores.pending, clock=stages.clock)
         self._releaser, self._tick = stages.releaser, build_tick(stages, net, self.parts.built)
-        self._tasks, self._drain = stages.tasks, stages.tasks.drain(self.process_now) if self.is_pushed else None
+        self._tasks, self._feeder = stages.tasks, stages.feeder
+        self._drain = stages.tasks.drain(self.process_now, self._feeder.follow) if self.is_pushed else None
         self.takeovers = Takeovers(queue=self.stores.trigger_queue, clock=self.stores.clock)
 
     def accept(self, delivery: Delivery) -> None:
@@ -227,23 +231,39 @@ class App(Closing):
         self.takeovers.handle(delivery, self._process_in_turn)
 
     def _process_in_turn(self, delivery: Delivery) -> None:
-        with self._turns.turn(), self.following.gauge.working():
+        with self._turns.turn(), self._working(delivery):
             self._processor.handle(delivery)
+
+    @contextmanager
+    def _working(self, delivery: Delivery) -> Iterator[None]:
+        """Count the work inside. A message that fails is hidden for a while, and the feeder leaves it out."""
+        gauge = self.following.gauge
+        try:
+            with gauge.working():
+                yield
+        except Exception:
+            gauge.note_failed(room_of_work(delivery.body), self.stores.clock.now() + timedelta(seconds=AGAIN_AFTER))
+            raise
 
     def process_now(self, delivery: Delivery) -> None:
         """Process a message that a task of this process received: the task is the slot."""
         self.following.look()
-        with self.following.gauge.working():
+        with self._working(delivery):
             self._processor.handle(delivery)
 
     def drain(self, signal: bytes, deliveries: int = 1) -> None:
-        """Follow the permit in a signal: run tasks until the work queues are empty. Push mode only."""
+        """Follow the permit in a signal: run tasks until the work queues are empty. Or follow a feed call.
+
+        By trigger no permit is followed, and no app of this version sends one.
+        """
         if self._drain is not None:
             self._drain.on_signal(signal, deliveries)
+        elif isinstance(decode_permit(signal), FeedCall):
+            self._feeder.follow(deliveries)
 
     def work(self, stop: Event, lanes: int) -> None:
         """Follow permits from the bus, so many at a time, until `stop` is set. Return when every task has ended."""
-        self._tasks.worker(self.process_now, stop, lanes).run()
+        self._tasks.worker(self.process_now, self._feeder, stop, lanes).run()
 
     def settle(self, received: Sequence[Received]) -> Settled:
         """Credit results to their jobs. Request the finish of a job whose last chunk has ended. Return the counts."""

@@ -37,6 +37,7 @@ from shared.pipeline import (
     FinishCall,
     GroupBlobs,
     PlanStore,
+    ReadyTable,
     ResultStore,
     Speeds,
     TotalsTable,
@@ -46,7 +47,7 @@ from shared.pipeline import (
     work_stages,
 )
 from shared.scaling import WARM_RECORD, WarmRecords, WarmSources
-from shared.signals import BusHints, BusPermits, BusSignals, NoSignals, Signals
+from shared.signals import BusFeedCalls, BusHints, BusPermits, BusSignals, NoSignals, Signals
 from shared.topology import GUARD, URGENT, submission_queue, work_queue_names
 from shared.usage import DayBudget, Diary, load, read_day
 
@@ -73,6 +74,7 @@ class Stores(Closing):
         self.ledger = TableLedger(table("jobs"), table("jobindex"), clock=self.clock)
         self.job_list = self.ledger.list
         self.pending = PendingTable(table("pending"))
+        self.ready = ReadyTable(table("pending"))
         self.plans = PlanStore(self.container)
         self.results, self.groups = ResultStore(self.container("results")), GroupBlobs(self.container("results"))
         self.totals = TotalsTable(table("totals"))
@@ -107,6 +109,7 @@ class Stores(Closing):
         # Each connects to the bus at its first send.
         self.send_result = BusResults(connections, self.clock)
         self.send_permits = BusPermits(connections)
+        self.call_feeder = BusFeedCalls(connections, self.clock)
         self._announce = BusAnnouncements(connections)
         self.send_hint = BusHints(connections)
 
@@ -245,6 +248,7 @@ class Stores(Closing):
         """Close the senders' connections to the bus."""
         self.send_result.close()
         self.send_permits.close()
+        self.call_feeder.close()
         self._announce.close()
         self._own_signals.close()
         self.send_hint.close()

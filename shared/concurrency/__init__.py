@@ -9,8 +9,11 @@ Reading order:
 """
 
 from shared.concurrency.fleet import (
+    FED_FOR as FED_FOR,
     LOOK_EVERY as LOOK_EVERY,
+    VIEW_SECONDS as VIEW_SECONDS,
     Decision as Decision,
+    FeedRow as FeedRow,
     Fleet as Fleet,
     FleetTable as FleetTable,
     decide_tasks as decide_tasks,

@@ -31,6 +31,7 @@ from shared.pipeline.dispatch import (
     Waking as Waking,
     wake_nobody as wake_nobody,
 )
+from shared.pipeline.feed import DirectPuts as DirectPuts, Feeder as Feeder
 from shared.pipeline.finish import Finisher as Finisher, FinishTools as FinishTools, is_finishing as is_finishing
 from shared.pipeline.outputs import Outputs as Outputs, TotalsTable as TotalsTable, row_of_total as row_of_total
 from shared.pipeline.plan import (
@@ -44,6 +45,7 @@ from shared.pipeline.plan import (
     choose as choose,
 )
 from shared.pipeline.process import Processor as Processor, Tools as Tools, work_stages as work_stages
+from shared.pipeline.ready import ReadyTable as ReadyTable
 from shared.pipeline.results import (
     LOOKS_PROPERTY as LOOKS_PROPERTY,
     BusResults as BusResults,
