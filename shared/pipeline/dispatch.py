@@ -222,7 +222,8 @@ class Dispatcher:
 
     def open(self, job: Job) -> tuple[Job, Plan] | None:
         """Read the plan of a job, and choose its lane. None: the plan is lost, so the job is paused."""
-        assert job.plan is not None, "only a planned job is dispatched"
+        if job.plan is None:
+            return None
         try:
             plan = self.plans.read(job.job, job.plan)
         except PlanLostError as error:
@@ -258,7 +259,7 @@ class Dispatcher:
     def _span(self, job: Job, chunks: int) -> AbstractContextManager[object]:
         return self.telemetry.span(Piece.DISPATCH, job.trace, job=job.job, revision=job.revision, chunks=chunks)
 
-    def _dispatch(  # noqa: PLR0913, PLR0917 - what is put, how far, until when, and how
+    def _dispatch(  # noqa: PLR0913 - what is put, how far, until when, and how
         self, job: Job, plan: Plan, last: int, end: float, mark: OneMark | None, *, again: bool
     ) -> bool:
         throttle = Throttle()
