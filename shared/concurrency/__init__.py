@@ -18,7 +18,12 @@ from shared.concurrency.fleet import (
     FleetTable as FleetTable,
     decide_tasks as decide_tasks,
 )
-from shared.concurrency.following import Following as Following, Foresight as Foresight, Gauge as Gauge
+from shared.concurrency.following import (
+    FleetPace as FleetPace,
+    Following as Following,
+    Foresight as Foresight,
+    Gauge as Gauge,
+)
 from shared.concurrency.rules import (
     BUILT_IN as BUILT_IN,
     NONE as NONE,

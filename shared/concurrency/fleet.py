@@ -156,7 +156,7 @@ def is_late(deadline: datetime, messages: int, latency: float | None, tasks: int
     return bool(latency and tasks) and messages * (latency or 0.0) / tasks > (deadline - now).total_seconds()
 
 
-#: A writer of a ready row takes the feeder for alive by a reading of at most this age.
+#: A reading that says that a feeder lives is younger than this for the writer of a ready row.
 VIEW_SECONDS: Final = 2.0
 #: How long the row of a feeder holds without being written again.
 FED_FOR: Final = timedelta(seconds=30)

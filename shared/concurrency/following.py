@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from math import ceil
 from threading import Lock, Timer
+from typing import Final, NamedTuple
 
 from shared.azure import USED_BY_WORK, Cause, Governor, Pushback, because, governors_of_work
 from shared.clock import Clock
@@ -47,6 +49,32 @@ class WorkCounts:
     stored: int = 0
     #: By room: messages that are hidden after a failure, and until when.
     resting: Mapping[str, Resting] = field(default_factory=dict)
+
+
+#: Seconds of a chunk, until one was measured, and the least that counts.
+ASSUMED, BRIEFEST = 1.0, 0.01
+#: Tasks that a fleet without work is expected to have soon.
+FIRST_TASKS: Final = 16
+
+
+class FleetPace(NamedTuple):
+    """The work of the fleet, as last seen."""
+
+    #: Tasks decided, and those in work.
+    decided: int
+    in_work: int
+    #: Seconds of a chunk. None: none was measured.
+    seconds: float | None = None
+
+    @property
+    def chunk(self) -> float:
+        """Seconds of a chunk, measured or assumed."""
+        return max(BRIEFEST, ASSUMED if self.seconds is None else self.seconds)
+
+    def count_direct(self) -> int:
+        """Return how many messages the queues may hold before a job waits: four seconds of the tasks that work."""
+        tasks = max(FIRST_TASKS, min(self.decided, 2 * self.in_work))
+        return ceil(tasks * max(1.75, 4 / self.chunk))
 
 
 class Gauge:
@@ -245,12 +273,13 @@ class Following:
         """Return the chunks that wait for their turn, by the last reading. Makes no request."""
         return self._fleet.waiting(self._clock.now())
 
-    def pace(self) -> tuple[int, int, float | None]:
+    def pace(self) -> FleetPace:
         """Return the tasks decided, the messages in work, and the seconds of one. Makes no request."""
         now, decision = self._clock.now(), self._fleet.decision
         seen = decision.observation if decision else None
         latency = self._fleet.latency(now) or (seen.latency if seen else None)
-        return self.read_decision(), sum(worker.in_flight for worker in self._fleet.fresh(now)), latency
+        in_work = sum(worker.in_flight for worker in self._fleet.fresh(now))
+        return FleetPace(self.read_decision(), in_work, latency)
 
     def is_late(self, deadline: datetime, messages: int) -> bool:
         """Predict whether the fleet ends so many messages after a deadline. Calls `look` first."""

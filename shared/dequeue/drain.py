@@ -29,7 +29,7 @@ from shared.azure import BusReceiver, Connections
 from shared.clock import Clock
 from shared.dequeue.listener import QueueListener
 from shared.dequeue.permits import SlotLease, SlotPlan, Slots, TopUp
-from shared.dequeue.task import BackOff, Listening, Telling, fed
+from shared.dequeue.task import BackOff, Listening, Telling, push_until_fed
 from shared.dequeue.turns import AHEAD, HandlingTime, UrgentLane
 from shared.dequeue.work_queue import Renewals, WorkSource
 from shared.errors import StorageUnavailableError
@@ -176,7 +176,7 @@ class Drain:
             cap=lambda: self.fleet.allowance(permit.slot) if lease.is_held and not self.stop.is_set() else 0,
             least=0,
             ends=lambda: not self.waiting(),
-            on_queue_empty=fed(self.waiting),
+            on_queue_empty=push_until_fed(self.waiting),
             on_work_detected=self.look,
             depth_every=DEPTH_EVERY,
             first_depth=max(1, permit.depth),

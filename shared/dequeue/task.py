@@ -172,7 +172,7 @@ def push(_empties: int) -> Rest:
 FED_REST: Final = 0.5
 
 
-def fed(waiting: Callable[[], int]) -> OnQueueEmpty:
+def push_until_fed(waiting: Callable[[], int]) -> OnQueueEmpty:
     """Build the hook of tasks that a signal starts: they end, but for the last one while chunks wait for their turn.
 
     Else each gap of the feeder would end the fleet.

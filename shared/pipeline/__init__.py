@@ -31,7 +31,7 @@ from shared.pipeline.dispatch import (
     Waking as Waking,
     wake_nobody as wake_nobody,
 )
-from shared.pipeline.feed import DirectPuts as DirectPuts, Feeder as Feeder
+from shared.pipeline.feed import Feeder as Feeder
 from shared.pipeline.finish import Finisher as Finisher, FinishTools as FinishTools, is_finishing as is_finishing
 from shared.pipeline.outputs import Outputs as Outputs, TotalsTable as TotalsTable, row_of_total as row_of_total
 from shared.pipeline.plan import (
@@ -62,7 +62,7 @@ from shared.pipeline.segments import (
     choose_shards as choose_shards,
 )
 from shared.pipeline.settle import Settled as Settled, Settler as Settler, settle_stage as settle_stage
-from shared.pipeline.start import PutAgain as PutAgain, Starter as Starter
+from shared.pipeline.start import DirectPuts as DirectPuts, PutAgain as PutAgain, Starter as Starter
 from shared.pipeline.sweep import (
     QueueFronts as QueueFronts,
     Stranded as Stranded,

@@ -18,6 +18,8 @@ from itertools import groupby
 from math import ceil
 from typing import Final, NamedTuple
 
+from shared.concurrency import FleetPace
+
 #: Seconds of work of one turn of a room. The same for all rooms: in a room's own chunks it would favour long ones.
 QUANTUM: Final = 0.5
 #: A job of which fewer chunks were put is a small one until now.
@@ -121,40 +123,15 @@ class Ring:
             self._takes_small.pop(room, None)
 
 
-#: Seconds of a chunk, until one was measured.
-ASSUMED: Final = 1.0
 #: The window is never smaller, and a change is never smaller than half of it.
 LEAST: Final = 32
 #: With fewer messages than this at the front of the queues, tasks may find none. `LEAST` of them are more than they need.
 HUNGRY: Final = 8
 #: The rest between two rounds of the feeder. Its requests are a fiftieth of those of the chunks, of three requests each.
 SHORTEST_REST, LONGEST_REST, OF_THE_CHUNKS = 0.5, 2.0, 17.0
-#: Tasks that a fleet without work is expected to have soon.
-FIRST_TASKS: Final = 16
 
 
-class Pace(NamedTuple):
-    """What a fleet does, as last seen."""
-
-    #: Tasks decided, and those in work.
-    decided: int
-    in_work: int
-    #: Seconds of a chunk. None: none was measured.
-    seconds: float | None = None
-
-    @property
-    def chunk(self) -> float:
-        """Seconds of a chunk, at least those of a request."""
-        return max(0.01, ASSUMED if self.seconds is None else self.seconds)
-
-
-def count_direct(pace: Pace) -> int:
-    """Return how many messages the queues may hold before a job waits: four seconds of the tasks that work."""
-    tasks = max(FIRST_TASKS, min(pace.decided, 2 * pace.in_work))
-    return ceil(tasks * max(1.75, 4 / pace.chunk))
-
-
-def next_window(window: int, *, visible: int, ended: float, pace: Pace) -> int:
+def next_window(window: int, *, visible: int, ended: float, pace: FleetPace) -> int:
     """Return the window by the messages at the front of the queues, and by how many ended in a second."""
     if visible < HUNGRY:
         grown = window * 2 if not visible else window + max(LEAST // 2, window // 2)
@@ -164,7 +141,7 @@ def next_window(window: int, *, visible: int, ended: float, pace: Pace) -> int:
     return window
 
 
-def next_rest(queues: int, pace: Pace) -> float:
+def next_rest(queues: int, pace: FleetPace) -> float:
     """Return the seconds until the feeder's next round, which reads each queue twice."""
     cheap = OF_THE_CHUNKS * (1 + 2 * queues) * pace.chunk / max(1, pace.in_work)
     return min(max(SHORTEST_REST, cheap), max(LONGEST_REST, pace.chunk / 2))

@@ -1,6 +1,6 @@
 """The feeder: puts the chunks of jobs that wait for their turn, so that no room's flood delays another room.
 
-Who has room puts by himself (`DirectPuts`). What does not fit becomes a ready row, and a call on the bus starts a feeder
+Who has room puts by itself (`DirectPuts`). A job that does not fit becomes a ready row, and a call on the bus starts a feeder
 where none is. One feeds at a time, by a lease. In each round it looks at the rooms with news and at the work queues, and
 puts as many chunks as the window has free, in the order that `Ring` chooses.
 
@@ -25,7 +25,7 @@ from threading import Event, Lock
 from typing import Final, Protocol
 
 from shared.clock import Clock
-from shared.concurrency import FED_FOR, VIEW_SECONDS, FeedRow, FleetTable, Following
+from shared.concurrency import FED_FOR, VIEW_SECONDS, FeedRow, FleetPace, FleetTable, Following
 from shared.dequeue import PATIENCE, Renewals, SlotLease, stays_for
 from shared.errors import StorageUnavailableError
 from shared.grammar import room_of
@@ -36,10 +36,8 @@ from shared.pipeline.fair import (
     LEAST,
     SHORTEST_REST,
     Choice,
-    Pace,
     Ring,
     WaitingJob,
-    count_direct,
     may_be_fed,
     next_rest,
     next_window,
@@ -99,39 +97,6 @@ class FedQueue(Protocol):
     def peek(self) -> int:
         """Return how many messages could be received now, at most 32."""
         ...
-
-
-@dataclass(slots=True, kw_only=True)
-class DirectPuts:
-    """What this process may put without waiting. Several threads may use it.
-
-    A small job makes no request for it: its chunks come out of what the fleet works off in the meantime.
-    """
-
-    following: Following
-    #: Reads the depth of all work queues.
-    depth: Callable[[], int]
-    clock: Clock
-    _left: float = field(default=0.0, init=False)
-    _at: float = field(default=-inf, init=False)
-    _lock: Lock = field(default_factory=Lock, init=False)
-
-    def take(self, chunks: int) -> int:
-        """Return how many of so many chunks may be put now, and count them as put."""
-        self.following.look()
-        if self.following.is_fed():
-            return 0
-        pace = Pace(*self.following.pace())
-        most, now = count_direct(pace), self.clock.monotonic()
-        with self._lock:
-            # In each second, the tasks of four seconds work off a quarter.
-            self._left = min(most, self._left + max(0.0, now - self._at) * most / 4)
-            self._at = now
-            if chunks > self._left:
-                self._left = max(0, most - self.depth())
-            taken = min(chunks, int(self._left))
-            self._left -= taken
-        return taken
 
 
 @dataclass(slots=True)
@@ -263,8 +228,8 @@ class _Feeding:
         self._write_row(is_noted=True)
         return Fed.HANDED_OVER
 
-    def _pace(self) -> Pace:
-        return Pace(*self._feeder.following.pace())
+    def _pace(self) -> FleetPace:
+        return self._feeder.following.pace()
 
     def _round(self) -> bool:
         """Put what there is room for. False: no job waits any more."""
@@ -407,10 +372,10 @@ class _Feeding:
         underway = _Underway(job, plan, job.dispatch_cursor, is_again, now)
         with self._lock:
             self._underway[row.job] = underway
-            self._bound_kept(underway)
+            self._limit_messages(underway)
         return underway
 
-    def _bound_kept(self, but: _Underway) -> None:
+    def _limit_messages(self, but: _Underway) -> None:
         """Forget enclosed messages of other jobs where there are too many: they are read again."""
         kept = sum(len(one.messages) for one in self._underway.values())
         for one in self._underway.values():

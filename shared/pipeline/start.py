@@ -12,15 +12,17 @@ The order: the messages of a slice, then the note in the job's row with the plac
 one slice is put twice; a chunk counts once.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum
+from math import inf
+from threading import Lock
 from typing import Final, Protocol
 
 from shared.clock import Clock
-from shared.concurrency import VIEW_SECONDS
+from shared.concurrency import VIEW_SECONDS, Following
 from shared.errors import ContentionError, SignalNotSentError
 from shared.gate import NO_MARK, TAKES_FOR, HeldEntry, OneMark, Reading, must_dispatch
 from shared.ledger import (
@@ -41,7 +43,7 @@ from shared.ledger import (
 from shared.messages import DispatchMessage, encode
 from shared.pending import DEADLINE_POINTER, DISPATCH_POINTER, JOB_POINTER, PendingTable, Pointer
 from shared.pipeline.dispatch import CURSOR_EVERY, Dispatcher, wake_nobody
-from shared.pipeline.feed import DirectPuts, must_call
+from shared.pipeline.feed import must_call
 from shared.pipeline.ready import ReadyJob, ReadyTable
 from shared.signals import CallFeeder, Signals
 from shared.telemetry import events, tell
@@ -117,6 +119,38 @@ def leave_to_gate(pending: PendingTable, job: Job, pointer: Pointer, now: dateti
     if (due := next_warning(job, now)) is not None:
         pending.add(Pointer(DEADLINE_POINTER, due, job.job))
     pending.remove(pointer)
+
+
+@dataclass(slots=True, kw_only=True)
+class DirectPuts:
+    """What this process may put without waiting. Several threads may use it.
+
+    A small job makes no request for it: its chunks come out of what the fleet works off in the meantime.
+    """
+
+    following: Following
+    #: Reads the depth of all work queues.
+    depth: Callable[[], int]
+    clock: Clock
+    _left: float = field(default=0.0, init=False)
+    _at: float = field(default=-inf, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False)
+
+    def take(self, chunks: int) -> int:
+        """Return how many of so many chunks may be put now, and count them as put."""
+        self.following.look()
+        if self.following.is_fed():
+            return 0
+        most, now = self.following.pace().count_direct(), self.clock.monotonic()
+        with self._lock:
+            # In each second, the tasks of four seconds work off a quarter.
+            self._left = min(most, self._left + max(0.0, now - self._at) * most / 4)
+            self._at = now
+            if chunks > self._left:
+                self._left = max(0, most - self.depth())
+            taken = min(chunks, int(self._left))
+            self._left -= taken
+        return taken
 
 
 class Placed(Enum):

@@ -128,9 +128,7 @@ def fed(rules, state, at):
         if any(state.ready):
             yield go("put", state._replace(row="lives", is_row_alive=True), has_row=True)
         else:
-            removes = leaves_call(row if feeder.has_row else None) and (
-                rules.removes_row_of_dead or state.is_row_alive
-            )
+            removes = leaves_call(row if feeder.has_row else None) and (rules.removes_row_of_dead or state.is_row_alive)
             yield go("remove" if removes else "release")
     elif feeder.step == "put":
         for job, waits in enumerate(state.ready):
@@ -151,13 +149,17 @@ def fed(rules, state, at):
 def killed(rules, state, at):
     """Return the state after the kill of a feeder."""
     feeder = state.feeders[at]
-    return state._replace(
-        feeders=put(state.feeders, at, None),
-        lease="dead" if state.lease == str(at) else state.lease,
-        is_row_alive=state.is_row_alive and state.lease != str(at),
-        locked=state.locked + rules.completes_at_the_end,
-        kills=state.kills - 1,
-    ) if feeder else state
+    return (
+        state._replace(
+            feeders=put(state.feeders, at, None),
+            lease="dead" if state.lease == str(at) else state.lease,
+            is_row_alive=state.is_row_alive and state.lease != str(at),
+            locked=state.locked + rules.completes_at_the_end,
+            kills=state.kills - 1,
+        )
+        if feeder
+        else state
+    )
 
 
 def passes(state):
@@ -192,7 +194,9 @@ def successors(rules, state):
         moved, is_gone = written(rules, state, at)
         yield moved
         if writer.step != "queued" and state.kills:
-            back = Writer("done" if is_gone and "delete" in steps_of(rules)[: steps_of(rules).index(writer.step)] else "queued")
+            back = Writer(
+                "done" if is_gone and "delete" in steps_of(rules)[: steps_of(rules).index(writer.step)] else "queued"
+            )
             yield state._replace(writers=put(state.writers, at, back), kills=state.kills - 1)
     for at, feeder in enumerate(state.feeders):
         if feeder is not None:

@@ -121,7 +121,7 @@ class Process:
             again=PutAgain(ledger=world.ledger, dispatcher=self.dispatcher, clock=world.clock),
             direct=world.room,
             ready=self.ready,
-            call_feeder=world.calls.append,
+            call_feeder=lambda seconds=0.0: world.calls.append(seconds),
             hints=world.signals,
             pending=pending,
             clock=world.clock,
