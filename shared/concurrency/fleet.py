@@ -164,7 +164,7 @@ FED_FOR: Final = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedRow:
-    """The row of the feeder: what waits for its turn. Without it nothing waits, but for what was written just now."""
+    """The row of the feeder: the chunks that wait for their turn. Without it none do, but for those of this moment."""
 
     until: datetime
     since: datetime

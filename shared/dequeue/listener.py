@@ -54,7 +54,9 @@ class QueueListener:
             handle=handle,
             clock=clock,
             partitions=Partitions(
-                [source.name for source in sources], first=listening.first_queue, ends=listening.ends
+                [source.name for source in sources],
+                first=listening.first_queue,
+                ends=listening.ends or (lambda: listening.on_queue_empty is push),
             ),
             urgent=urgent,
             depth=DepthSample(
@@ -172,7 +174,6 @@ def sweep(  # noqa: PLR0913 - what it takes from, how, and for how long
         rule=lambda _depth: tasks,
         cap=lambda: tasks,
         least=0,
-        ends=lambda: True,
         on_queue_empty=push,
         depth_every=SWEEP_DEPTH_EVERY,
         first_depth=tasks,

@@ -204,8 +204,8 @@ class Listening:
     processes: int = 1
     #: Tasks that stay when the queues are empty: 1 to poll, 0 where a signal starts them.
     least: int = 1
-    #: Whether no task receives from a queue again after an empty receive: nothing more comes soon.
-    ends: Callable[[], bool] = lambda: False
+    #: Whether no task receives from a queue again after an empty receive. None: as with `push`.
+    ends: Callable[[], bool] | None = None
     #: Called when a task found nothing in any queue.
     on_queue_empty: OnQueueEmpty = field(default_factory=lambda: pull(BackOff()))
     #: Called when a task finds work at its first receive or after a rest.

@@ -1,7 +1,7 @@
 """Whose chunk is put next, and how many may be put: decided over plain data, without a request.
 
-Round robin over rooms, in seconds of work. Each turn gives a room a quantum, and each chunk is charged with what its work
-takes. A room is served while it is not in debt, so one with long chunks waits for more turns. A room that comes new is
+Round robin over rooms, in seconds of work. Each turn gives a room a quantum, and each chunk is charged with its seconds. A
+room is served while it is not in debt, so one with long chunks waits for more turns. A room that comes new is
 served before the ring, for one quantum, and joins its end. One that comes back before all others had their turn is not new.
 Debts end with idleness.
 
@@ -28,7 +28,7 @@ FEW: Final = 8
 
 @dataclass(slots=True)
 class WaitingJob:
-    """What is left of a job that waits for its turn, what was put of it, and the seconds of one of its chunks."""
+    """A job that waits for its turn: its chunks that are left and that were put, and the seconds of one."""
 
     job: str
     left: int
@@ -118,7 +118,7 @@ class Ring:
         if has_more:
             self._ring.append(room)
         else:
-            # Debts end with idleness: a room that comes back would wait for what it owed long ago.
+            # Debts end with idleness: a room that comes back would wait for an old debt.
             self._credit.pop(room, None)
             self._takes_small.pop(room, None)
 

@@ -1,12 +1,12 @@
 """The feeder: puts the chunks of jobs that wait for their turn, so that no room's flood delays another room.
 
-Who has room puts by itself (`DirectPuts`). A job that does not fit becomes a ready row, and a call on the bus starts a feeder
-where none is. One feeds at a time, by a lease. In each round it looks at the rooms with news and at the work queues, and
-puts as many chunks as the window has free, in the order that `Ring` chooses.
+A job that does not fit on the queues becomes a ready row, and a call on the bus starts a feeder where none is. One feeds
+at a time, by a lease. In each round it looks at the rooms with news and at the work queues. It puts as many chunks as the
+window has free, in the order that `Ring` chooses.
 
 The order of writes: the row of the fleet says that a feeder lives, before the first put. Cursors are noted each hundred
 chunks. A ready row goes when all of its job was put. With none left the row of the fleet goes, then one more call is
-scheduled, then the lease goes. Whoever saw that row a moment ago has sent no call, and that last call finds its job. A
+scheduled, then the lease goes. A writer that saw that row a moment ago has sent no call, and that last call finds its job. A
 feeder that dies has its call delivered again, and its successor finds its row. Up to a hundred chunks of each job may be
 put and not noted, so they are put again with the mark that says so.
 """
@@ -83,7 +83,7 @@ def comes_again(row: FeedRow | None, now: datetime) -> bool:
 
 
 def leaves_call(row: FeedRow | None) -> bool:
-    """Check whether a feeder that finds nothing removes a row and leaves a call. A call by every look would never end."""
+    """Check whether a feeder that finds nothing removes a row and leaves a call. If each feeder left one, calls would never end."""
     return row is not None
 
 
@@ -120,7 +120,7 @@ class _Room:
 
     etag: str
     jobs: dict[str, ReadyJob]
-    #: Whether there are none beside these.
+    #: Whether these are all.
     is_whole: bool
 
 
@@ -353,7 +353,7 @@ class _Feeding:
             self._note(underway)
             self._end(row)
         elif not may_dispatch(underway.job):
-            # It was paused meanwhile. Whoever resumes it writes its row again.
+            # It was paused meanwhile. A resume writes its row again.
             self._end(row)
 
     def _open(self, row: ReadyJob) -> _Underway | None:
@@ -406,7 +406,7 @@ class _Feeding:
             self._done = []
 
     def _note_row(self) -> AbstractContextManager[None]:
-        """Write the row of the fleet if it is due. Return what wakes tasks around the next put, or does nothing."""
+        """Write the row of the fleet if it is due. Return the wake-up for the next put, or a context that does nothing."""
         now = self._feeder.clock.monotonic()
         if now - self._noted_at < NOTED_EVERY:
             return nullcontext()

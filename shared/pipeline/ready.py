@@ -1,7 +1,7 @@
 """Ready rows: jobs that may start, and of which not all chunks were put. They are in the index of unfinished work.
 
-A row of a job has another one beside it that says by its ETag whether its room has news, and a pointer that leads the tick
-to all of them. The three are written together, and each goes by its own ETag: one that was written again stays. So a room
+Beside the row of a job, another one says by its ETag whether the room has news. A pointer leads the tick to all of them. The
+three are written together, and each goes by its own ETag: one that was written again stays. So a room
 is forgotten only while no job came to it.
 """
 
@@ -47,7 +47,7 @@ class ReadyJob:
 
     @classmethod
     def of(cls, job: Job, *, is_again: bool = False) -> "ReadyJob":
-        """Return what is noted of a job."""
+        """Return the fields that are noted of a job."""
         return cls(
             is_again=is_again,
             job=job.job,
@@ -96,13 +96,6 @@ class ReadyTable:
     def read(self, room: str) -> list[ReadyJob]:
         """Return the jobs of a room that waits longest, the oldest first. Makes one request."""
         return [_job_of(row) for row in self._read(f"{_READY}{room}|", MOST_ROWS)]
-
-    def holds(self, job: Job) -> bool:
-        """Check whether a job waits for its turn. Makes one request."""
-        with expecting_an_answer(f"look whether job {job.job!r} waits for its turn"), suppress(ResourceNotFoundError):
-            self._table.get_entity(PENDING, ReadyJob.of(job).row_key)
-            return True
-        return False
 
     def remove(self, jobs: Sequence[ReadyJob]) -> None:
         """Remove the rows of jobs. One that was written again since it was read stays."""

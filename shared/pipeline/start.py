@@ -123,9 +123,9 @@ def leave_to_gate(pending: PendingTable, job: Job, pointer: Pointer, now: dateti
 
 @dataclass(slots=True, kw_only=True)
 class DirectPuts:
-    """What this process may put without waiting. Several threads may use it.
+    """The chunks that this process may put without waiting. Several threads may use it.
 
-    A small job makes no request for it: its chunks come out of what the fleet works off in the meantime.
+    A small job makes no request for it: the fleet works off as many in the meantime.
     """
 
     following: Following
