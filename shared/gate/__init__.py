@@ -19,7 +19,6 @@ from shared.gate.held_work import (
 )
 from shared.gate.outflow import PARALLEL as PARALLEL, Batches as Batches, Outflow as Outflow, Slices as Slices
 from shared.gate.receipts import (
-    NO_MARK as NO_MARK,
     FirstChunk as FirstChunk,
     FirstChunks as FirstChunks,
     OneMark as OneMark,

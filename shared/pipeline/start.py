@@ -24,7 +24,7 @@ from typing import Final, Protocol
 from shared.clock import Clock
 from shared.concurrency import VIEW_SECONDS, Following
 from shared.errors import ContentionError, SignalNotSentError
-from shared.gate import NO_MARK, TAKES_FOR, HeldEntry, OneMark, Reading, must_dispatch
+from shared.gate import TAKES_FOR, HeldEntry, OneMark, Reading, must_dispatch
 from shared.ledger import (
     Job,
     Ledger,
@@ -203,7 +203,7 @@ class Starter:
         *,
         again: bool,
         until: float | None,
-        mark: OneMark = NO_MARK,
+        mark: OneMark | None = None,
         dispatcher: Dispatcher | None = None,
     ) -> Placed:
         """Put what there is room for. What is left waits for its turn, in a row that is written before anything goes."""
