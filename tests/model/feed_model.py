@@ -103,7 +103,7 @@ def fed(rules, state, at):  # noqa: C901, PLR0912 - one branch for each step
     others = state._replace(feeders=replaced(state.feeders, at, None))
 
     def go(step, moved=state, has_row=feeder.has_row):
-        return moved._replace(feeders=put(moved.feeders, at, Feeder(step, has_row)))
+        return moved._replace(feeders=replaced(moved.feeders, at, Feeder(step, has_row)))
 
     row = ROWS[state.row]
     if feeder.step == "lease":

@@ -99,7 +99,7 @@ class WholeApp:
     def go_on(self, seconds):
         """Let time pass and others work, as while a feeder rests."""
         self.clock.advance(seconds=seconds)
-        return self.deliver() or self._settle()
+        return self.deliver(), self._settle()
 
     def _settle(self):
         letters = self.bus.waiting("results")[: self.settles_at_once]
