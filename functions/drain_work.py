@@ -1,4 +1,7 @@
-"""A permit starts a few tasks that drain the work queues. It comes by the bus, or on the storage queue `wake`."""
+"""A permit starts a few tasks that drain the work queues. It comes by the bus, or on the storage queue `wake`.
+
+A feed call comes the same way. It puts the chunks of jobs that wait for their turn.
+"""
 
 import azure.functions as func
 

@@ -15,6 +15,7 @@ from typing import Annotated, Final, Protocol, TypeAlias, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
+from shared.grammar import room_of
 from shared.versions import make_decoder
 
 T_co = TypeVar("T_co", covariant=True)
@@ -228,6 +229,14 @@ def read_inside(read: Callable[[bytes | str], Wrapping[T_co]], body: bytes | str
         raise msgspec.DecodeError(str(error)) from error
 
 
+def room_of_work(body: bytes) -> str:
+    """Return the room of the job that a message on a work queue is about, the common one for any other body."""
+    try:
+        return room_of(getattr(decode(unwrap(body)), "job", ""))
+    except msgspec.DecodeError:
+        return ""
+
+
 PERMIT_VERSION: Final = 1
 #: More than any fleet has. The app sent no number above it.
 MOST_OF_A_FLEET: Final = 1_000_000
@@ -245,20 +254,26 @@ class Permit(Struct, frozen=True, kw_only=True, tag_field="kind", tag="work"):
     v: int = PERMIT_VERSION
 
 
+class FeedCall(Struct, frozen=True, kw_only=True, tag_field="kind", tag="feed"):
+    """On the bus queue `permits`: jobs may wait for their turn, and perhaps no feeder puts their chunks."""
+
+    v: int = PERMIT_VERSION
+
+
 class _PermitWrapper(Struct, frozen=True):
-    sluice: Permit
+    sluice: Permit | FeedCall
 
 
 _permit_decoder = make_decoder(_PermitWrapper)
 
 
-def encode_permit(permit: Permit) -> bytes:
-    """Return the bytes of the permit on the wire."""
+def encode_permit(permit: Permit | FeedCall) -> bytes:
+    """Return the bytes of a permit, or of a feed call, on the wire."""
     return msgspec.json.encode({"sluice": permit})
 
 
-def decode_permit(body: bytes) -> Permit | None:
-    """Return the permit, or None for any other body or version."""
+def decode_permit(body: bytes) -> Permit | FeedCall | None:
+    """Return the permit or the feed call, or None for any other body or version."""
     try:
         permit = _permit_decoder.decode(body).sluice
     except (ValueError, RecursionError):  # msgspec's own errors are ValueErrors, and so is UnicodeError

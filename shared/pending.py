@@ -56,6 +56,8 @@ REPLAY_POINTER: Final = "replay"
 ROOM_POINTER: Final = "room"
 #: A room's queue of submissions whose publishers send no hints. Its note is when a message was last found there.
 NET_POINTER: Final = "net"
+#: Jobs that wait for their turn. It is due as long as one does, and its id is always the same.
+FEED_POINTER: Final = "feed"
 
 
 @dataclass(frozen=True, slots=True)

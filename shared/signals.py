@@ -6,7 +6,7 @@ Each may be lost. That costs latency, not work: the next poll or the tick finds 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from threading import Thread
 from typing import Any, Final, Protocol
 
@@ -14,9 +14,9 @@ from azure.core.exceptions import AzureError
 from azure.storage.queue import QueueClient
 
 from shared.azure import FAILURES, BriefSender, BusMessage, BusSender, Connections, Destination
-from shared.clock import Closing
+from shared.clock import Clock, Closing
 from shared.errors import SignalNotSentError
-from shared.messages import Permit, encode_permit
+from shared.messages import FeedCall, Permit, encode_permit
 from shared.telemetry import describe_error, events, tell
 from shared.topology import HINTS, PERMITS, SIGNAL_LIFE
 
@@ -200,6 +200,49 @@ class QueuePermits(Closing):
                 tell(events.PERMITS_UNSENT, permits=len(permits) - sent, error=describe_error(error))
                 return sent
         return len(permits)
+
+    def close(self) -> None:
+        """Do nothing: the connections hold its client."""
+
+
+class CallFeeder(Protocol):
+    """Has a process look for jobs that wait for their turn, or logs why it could not."""
+
+    def __call__(self, seconds: float = 0.0, /) -> None:
+        """Call a feeder, after so many seconds. A failure is not raised: the tick calls one."""
+        ...
+
+
+class BusFeedCalls(_Kept):
+    """CallFeeder over Service Bus, on a connection that is kept. Close it when done."""
+
+    def __init__(self, connections: Connections, clock: Clock) -> None:
+        self._sender, self._clock = BusSender(connections), clock
+
+    def __call__(self, seconds: float = 0.0, /) -> None:
+        """Call a feeder, after so many seconds. If the bus is down, the tick calls one later."""
+        at = self._clock.now() + timedelta(seconds=seconds) if seconds else None
+        try:
+            self._sender.send(_PERMITS, [BusMessage(body=encode_permit(FeedCall()), life=SIGNAL_LIFE)], at=at)
+        except FAILURES as error:
+            tell(events.FEEDER_UNCALLED, error=describe_error(error))
+
+
+class QueueFeedCalls(Closing):
+    """CallFeeder over the storage queue `wake`."""
+
+    def __init__(self, queue: QueueClient) -> None:
+        self._queue = queue
+
+    def __call__(self, seconds: float = 0.0, /) -> None:
+        """Call a feeder, after so many seconds. If storage does not answer, the tick calls one later."""
+        life = int(SIGNAL_LIFE.total_seconds())
+        try:
+            self._queue.send_message(
+                encode_permit(FeedCall()).decode(), visibility_timeout=int(seconds), time_to_live=life
+            )
+        except AzureError as error:
+            tell(events.FEEDER_UNCALLED, error=describe_error(error))
 
     def close(self) -> None:
         """Do nothing: the connections hold its client."""

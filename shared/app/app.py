@@ -6,6 +6,7 @@ Builds what reads the lines of parked entries: only pages and commands need it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -17,15 +18,16 @@ from shared.app.stores import Stores
 from shared.azure import Cause, Connections, because
 from shared.capability import Chosen, TickStep
 from shared.clock import Clock, Closing, all_tried
-from shared.dequeue import Takeovers
+from shared.dequeue import AGAIN_AFTER, Takeovers
 from shared.errors import SettingsError
 from shared.gate import TAKES_FOR, GateTick
 from shared.memory import Memory
-from shared.messages import Delivery
+from shared.messages import Delivery, room_of_work
 from shared.operating import EntryReader
 from shared.parked import drain_poison, park_dead_result
 from shared.payload import WORK, PayloadReader, PayloadStores
 from shared.pending import (
+    FEED_POINTER,
     FRONT_POINTER,
     GATE_POINTER,
     NET_POINTER,
@@ -140,6 +142,7 @@ def build_tick(stages: AppStages, net: Net, parts: Sequence[BuiltPart] = ()) -> 
     # After the jobs: their time is bounded, and a bus that does not answer must not use it up.
     followers.register(OUTBOX_POINTER, lambda pointer, _until: stores.outbox.follow(pointer), turn=1)
     followers.register(WORK_POINTER, stages.tasks.stranded.follow, means_open=True, turn=1)
+    followers.register(FEED_POINTER, lambda _pointer, _until: stages.feeder.look(), means_open=True, turn=1)
     followers.register(ROOM_POINTER, lambda pointer, _until: keeper.follow(pointer), turn=2)
     # Last: Azure may take its time. Without an identity of its own, the app only reports that the checks are late.
     warm = stages.warmer.follow if stages.settings.warm.identity else stores.warm_records.demand_check
@@ -210,7 +213,8 @@ class App(Closing):
         self._hint_follower = stages.tasks.hint_follower(stages.arrivals.handle)
         net = Net(rooms=settings.rooms, look=self._hint_follower.look, pending=self.stores.pending, clock=stages.clock)
         self._releaser, self._tick = stages.releaser, build_tick(stages, net, self.parts.built)
-        self._tasks, self._drain = stages.tasks, stages.tasks.drain(self.process)
+        self._tasks, self._feeder = stages.tasks, stages.feeder
+        self._drain = stages.tasks.drain(self.process, self._feeder.follow)
         self.takeovers = Takeovers(queue=self.stores.trigger_queue, clock=self.stores.clock)
 
     def accept(self, delivery: Delivery) -> None:
@@ -224,20 +228,31 @@ class App(Closing):
     def process(self, delivery: Delivery) -> None:
         """Process a chunk or finish a job. A task of this process received the message."""
         self.following.look()
-        with self.following.gauge.working():
+        with self._working(delivery):
             self._processor.handle(delivery)
 
     def drain(self, signal: bytes, deliveries: int = 1) -> None:
-        """Follow the permit in a signal: run tasks until the work queues are empty."""
+        """Follow the permit in a signal: run tasks until the work queues are empty. Or follow a feed call."""
         self._drain.on_signal(signal, deliveries)
 
     def drain_woken(self, delivery: Delivery) -> None:
-        """Follow a permit that a trigger delivered."""
+        """Follow a permit or a feed call that a trigger delivered."""
         self.takeovers.handle(delivery, lambda woken: self.drain(woken.body, woken.count))
 
     def work(self, stop: Event, lanes: int) -> None:
         """Follow permits from the bus, so many at a time, until `stop` is set. Return when every task has ended."""
-        self._tasks.worker(self.process, stop, lanes).run()
+        self._tasks.worker(self.process, self._feeder, stop, lanes).run()
+
+    @contextmanager
+    def _working(self, delivery: Delivery) -> Iterator[None]:
+        """Count the work inside. A message that fails is hidden for a while, and the feeder leaves it out."""
+        gauge = self.following.gauge
+        try:
+            with gauge.working():
+                yield
+        except Exception:
+            gauge.note_failed(room_of_work(delivery.body), self.stores.clock.now() + timedelta(seconds=AGAIN_AFTER))
+            raise
 
     def settle(self, received: Sequence[Received]) -> Settled:
         """Credit results to their jobs. Request the finish of a job whose last chunk has ended. Return the counts."""

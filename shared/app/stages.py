@@ -31,8 +31,10 @@ from shared.pipeline import (
     Acceptance,
     Arrivals,
     ChunkSizes,
+    DirectPuts,
     Dispatcher,
     Enclosing,
+    Feeder,
     FinishCall,
     Finisher,
     FinishTools,
@@ -101,8 +103,11 @@ class Tasks:
     @cached_property
     def depth(self) -> DepthSample:
         """The messages on the work queues, for predictions. Read for jobs with a deadline only."""
-        sources = self.stores.work_queues(self.settings.work_queues)
-        return DepthSample(lambda: sum(source.depth() for source in sources), self.clock, LOOK_EVERY)
+        return DepthSample(lambda: self.read_depth() + self.following.waiting(), self.clock, LOOK_EVERY)
+
+    def read_depth(self) -> int:
+        """Read how many messages the work queues hold."""
+        return sum(source.depth() for source in self.stores.work_queues(self.settings.work_queues))
 
     @cached_property
     def overtaking(self) -> Overtaking:
@@ -112,14 +117,14 @@ class Tasks:
     @cached_property
     def notifier(self) -> Notifier:
         """Sends permits for a put."""
-        stores, sources = self.stores, self.stores.work_queues(self.settings.work_queues)
+        stores = self.stores
         return Notifier(
             policy=self.settings.notify,
             when=self.settings.notify_when,
             fleet=self.permitted,
             slots=stores.slots,
             send=stores.send_permits,
-            depth=lambda: sum(source.depth() for source in sources),
+            depth=self.read_depth,
         )
 
     @cached_property
@@ -127,13 +132,14 @@ class Tasks:
         """Sends the permits that were lost."""
         return TopUp(slots=self.stores.slots, fleet=self.permitted, send=self.stores.send_permits)
 
-    def worker(self, handle: Callable[[Delivery], None], stop: Event, lanes: int) -> PermitWorker:
+    def worker(self, handle: Callable[[Delivery], None], feeder: Feeder, stop: Event, lanes: int) -> PermitWorker:
         """Build the worker that receives permits in a process of its own."""
-        drain = replace(self.drain(handle), stop=stop)
+        feed = replace(feeder, stop=stop, pause=stop.wait).follow
+        drain = replace(self.drain(handle, feed), stop=stop)
         return PermitWorker(self.stores.connections, drain, lanes=lanes)
 
-    def drain(self, handle: Callable[[Delivery], None]) -> Drain:
-        """Build the drain that follows permits."""
+    def drain(self, handle: Callable[[Delivery], None], feed: Callable[[int], object]) -> Drain:
+        """Build the drain that follows permits. A feed call it gives to `feed`."""
         stores = self.stores
         return Drain(
             sources=stores.work_queues(self.settings.work_queues),
@@ -144,6 +150,8 @@ class Tasks:
             clock=self.clock,
             urgent=self.urgent,
             look=self.following.notice_work,
+            feed=feed,
+            waiting=self.following.waiting,
             visibility=VISIBILITY,
         )
 
@@ -218,10 +226,31 @@ class AppStages:
             gates=stores.held_work,
             dispatcher=self.dispatcher,
             again=PutAgain(ledger=stores.ledger, dispatcher=self.dispatcher, clock=self.clock),
+            direct=DirectPuts(following=self.tasks.following, depth=self.tasks.read_depth, clock=self.clock),
+            ready=stores.ready,
+            call_feeder=stores.call_feeder,
             hints=stores.signals,
             pending=stores.pending,
             clock=self.clock,
             overdue=self.settings.chunk_overdue,
+        )
+
+    @cached_property
+    def feeder(self) -> Feeder:
+        """Puts the chunks of jobs that wait for their turn."""
+        stores, tasks = self.stores, self.tasks
+        return Feeder(
+            ledger=stores.ledger,
+            ready=stores.ready,
+            dispatcher=self.dispatcher,
+            fleet=stores.fleet,
+            following=tasks.following,
+            lease=stores.slots.lease_feeder,
+            call=stores.call_feeder,
+            queues=[*stores.work_queues(self.settings.work_queues), tasks.urgent],
+            speed=stores.speeds.read,
+            clock=self.clock,
+            parallel=stores.parallel,
         )
 
     @cached_property

@@ -37,6 +37,7 @@ from shared.pipeline import (
     FinishCall,
     GroupBlobs,
     PlanStore,
+    ReadyTable,
     ResultStore,
     Speeds,
     TotalsTable,
@@ -47,7 +48,16 @@ from shared.pipeline import (
 )
 from shared.scaling import WARM_RECORD, WarmRecords, WarmSources
 from shared.settings import Dequeue
-from shared.signals import BusHints, BusPermits, BusSignals, NoSignals, QueuePermits, Signals
+from shared.signals import (
+    BusFeedCalls,
+    BusHints,
+    BusPermits,
+    BusSignals,
+    NoSignals,
+    QueueFeedCalls,
+    QueuePermits,
+    Signals,
+)
 from shared.topology import GUARD, URGENT, WAKE, submission_queue, work_queue_names
 from shared.usage import DayBudget, Diary, load, read_day
 
@@ -76,6 +86,7 @@ class Stores(Closing):
         self.ledger = TableLedger(table("jobs"), table("jobindex"), clock=self.clock)
         self.job_list = self.ledger.list
         self.pending = PendingTable(table("pending"))
+        self.ready = ReadyTable(table("pending"))
         self.plans = PlanStore(self.container)
         self.results, self.groups = ResultStore(self.container("results")), GroupBlobs(self.container("results"))
         self.totals = TotalsTable(table("totals"))
@@ -109,8 +120,9 @@ class Stores(Closing):
 
         # Each connects to the bus at its first send.
         self.send_result = BusResults(connections, self.clock)
-        wake = connections.queues.get_queue_client(WAKE)
-        self.send_permits = BusPermits(connections) if dequeue is Dequeue.PUSH else QueuePermits(wake)
+        wake, is_pushed = connections.queues.get_queue_client(WAKE), dequeue is Dequeue.PUSH
+        self.send_permits = BusPermits(connections) if is_pushed else QueuePermits(wake)
+        self.call_feeder = BusFeedCalls(connections, self.clock) if is_pushed else QueueFeedCalls(wake)
         self._announce = BusAnnouncements(connections)
         self.send_hint = BusHints(connections)
 
@@ -249,6 +261,7 @@ class Stores(Closing):
         """Close the senders' connections to the bus."""
         self.send_result.close()
         self.send_permits.close()
+        self.call_feeder.close()
         self._announce.close()
         self._own_signals.close()
         self.send_hint.close()

@@ -9,13 +9,21 @@ Reading order:
 """
 
 from shared.concurrency.fleet import (
+    FED_FOR as FED_FOR,
     LOOK_EVERY as LOOK_EVERY,
+    VIEW_SECONDS as VIEW_SECONDS,
     Decision as Decision,
+    FeedRow as FeedRow,
     Fleet as Fleet,
     FleetTable as FleetTable,
     decide_tasks as decide_tasks,
 )
-from shared.concurrency.following import Following as Following, Foresight as Foresight, Gauge as Gauge
+from shared.concurrency.following import (
+    FleetPace as FleetPace,
+    Following as Following,
+    Foresight as Foresight,
+    Gauge as Gauge,
+)
 from shared.concurrency.rules import (
     BUILT_IN as BUILT_IN,
     NONE as NONE,

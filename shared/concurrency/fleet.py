@@ -15,11 +15,12 @@ after that time, when the lane is empty and the row was not written again.
 
 import itertools
 import secrets
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 from azure.core import MatchConditions
@@ -155,9 +156,37 @@ def is_late(deadline: datetime, messages: int, latency: float | None, tasks: int
     return bool(latency and tasks) and messages * (latency or 0.0) / tasks > (deadline - now).total_seconds()
 
 
+#: A reading that says that a feeder lives is younger than this for the writer of a ready row.
+VIEW_SECONDS: Final = 2.0
+#: How long the row of a feeder holds without being written again.
+FED_FOR: Final = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedRow:
+    """The row of the feeder: the chunks that wait for their turn. Without it none do, but for those of this moment."""
+
+    until: datetime
+    since: datetime
+    #: Draws the owner apart from others: the name of the process.
+    by: str
+    #: Chunks by room, at least.
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    window: int = 0
+    #: When the job was accepted that waits longest.
+    oldest: datetime | None = None
+    #: Whether all that was put is noted in the rows of the jobs, so that the next feeder puts nothing twice.
+    is_noted: bool = False
+
+    @property
+    def chunks(self) -> int:
+        """The chunks that wait."""
+        return sum(self.waiting.values())
+
+
 Row: TypeAlias = dict[str, Any]
 PARTITION: Final = "fleet"
-DECISION, RULES, LANE = "decision", "rules", "lane"
+DECISION, RULES, LANE, FEED = "decision", "rules", "lane", "feed"
 GOVERNOR_ROW, WORKER_ROW = "governor|", "worker|"
 #: Sorts after all rows that every read takes.
 HISTORY: Final = "~"
@@ -231,6 +260,33 @@ def lane_of(row: Mapping[str, Any], etag: str) -> LaneRow:
     return LaneRow(datetime.fromisoformat(row["until"]), etag)
 
 
+def feed_row(feed: FeedRow) -> Row:
+    """Return the stored form of the feeder's row."""
+    return {
+        **key(FEED),
+        "until": _text(feed.until),
+        "since": _text(feed.since),
+        "by": feed.by,
+        "waiting": msgspec.json.encode(feed.waiting).decode(),
+        "window": feed.window,
+        "oldest": _text(feed.oldest),
+        "is_noted": feed.is_noted,
+    }
+
+
+def feed_of(row: Mapping[str, Any]) -> FeedRow:
+    """Read that row."""
+    return FeedRow(
+        until=datetime.fromisoformat(row["until"]),
+        since=datetime.fromisoformat(row["since"]),
+        by=row["by"],
+        waiting=decode(row["waiting"], dict[str, int]),
+        window=int(row["window"]),
+        oldest=_moment(row.get("oldest")),
+        is_noted=bool(row["is_noted"]),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class RulesInForce:
     """The rules that the tick read, and the ETag of their blob."""
@@ -243,6 +299,13 @@ class RulesInForce:
 def rules_row(in_force: RulesInForce) -> Row:
     """Return the rules' row beside the decision, so that a process that follows it needs no request for the rules."""
     return {**key(RULES), "text": in_force.text, "etag": in_force.etag, "version": in_force.rules.version}
+
+
+class Resting(NamedTuple):
+    """Messages of a room that are hidden after a failure, and until when."""
+
+    messages: int
+    until: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,6 +323,8 @@ class Worker:
     stored: int = 0
     #: The part of the full rate at which it works, by the slowest resource.
     share: float = 1.0
+    #: By room.
+    resting: Mapping[str, Resting] = field(default_factory=dict)
 
 
 def worker_row(worker: Worker) -> Row:
@@ -276,6 +341,8 @@ def worker_row(worker: Worker) -> Row:
         # A whole number of a table has 32 bits.
         "stored": float(worker.stored),
         "share": worker.share,
+        # Left out where nothing failed, which is nearly always.
+        **({"resting": msgspec.json.encode(worker.resting).decode()} if worker.resting else {}),
     }
 
 
@@ -292,6 +359,7 @@ def _worker_of(row: Mapping[str, Any]) -> Worker:
         chunks=int(row.get("chunks", 0)),
         stored=int(row.get("stored", 0)),
         share=float(row.get("share", 1.0)),
+        resting=decode(row.get("resting", "{}"), dict[str, Resting]),
     )
 
 
@@ -306,11 +374,24 @@ class Fleet:
     workers: Sequence[Worker] = ()
     #: None: the urgent lane holds nothing.
     lane: LaneRow | None = None
+    #: None: no job waits for its turn.
+    feed: FeedRow | None = None
+
+    def waiting(self, now: datetime) -> int:
+        """Return the chunks that wait for their turn. The row of a dead feeder counts no more."""
+        return self.feed.chunks if self.feed and self.feed.until > now else 0
 
     @property
     def rules(self) -> Rules:
         """The rules in force: the built-in ones if no operator wrote any."""
         return self.in_force.rules if self.in_force else BUILT_IN
+
+    def resting(self, now: datetime) -> dict[str, int]:
+        """Return by room how many messages are hidden after a failure."""
+        found = Counter[str]()
+        for worker in self.workers:
+            found.update({room: one.messages for room, one in worker.resting.items() if one.until > now})
+        return dict(found)
 
     def fresh(self, now: datetime) -> list[Worker]:
         """Return the processes that work now, by their last reports."""
@@ -328,7 +409,9 @@ def fleet_of(rows: list[Any], known: RulesInForce | None) -> Fleet:
     decision = next((row for row in rows if row["RowKey"] == DECISION), None)
     rules = next((row for row in rows if row["RowKey"] == RULES), None)
     lane = next((row for row in rows if row["RowKey"] == LANE), None)
+    feed = next((row for row in rows if row["RowKey"] == FEED), None)
     return Fleet(
+        feed=feed_of(feed) if feed else None,
         lane=lane_of(lane, str(lane.metadata["etag"])) if lane else None,
         decision=decision_of(decision) if decision else None,
         decision_etag=str(decision.metadata["etag"]) if decision else "",
@@ -425,6 +508,17 @@ class FleetTable:
         """Remove that row, unless it was written since."""
         with expecting_an_answer("note that the urgent lane is empty"), suppress(ResourceModifiedError):
             self._table.delete_entity(key(LANE), etag=lane.etag, match_condition=MatchConditions.IfNotModified)
+
+    def note_feed(self, feed: FeedRow) -> None:
+        """Write the feeder's row. Only who has the feeder's lease does."""
+        with expecting_an_answer("note what waits for its turn"):
+            self._table.upsert_entity(feed_row(feed), mode=UpdateMode.REPLACE)
+
+    def forget_feed(self) -> None:
+        """Remove that row. Only who has the feeder's lease does."""
+        with expecting_an_answer("note that nothing waits for its turn"):
+            # Without a condition, and gone is gone: the library takes a row that is missing for deleted.
+            self._table.delete_entity(key(FEED))
 
     def commit(self, seen: Fleet, change: FleetChange) -> bool:
         """Write a tick's changes in one transaction. Return False if another tick was first: its decision stands.

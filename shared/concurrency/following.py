@@ -7,11 +7,13 @@ Measures the work of one process without any request: messages in work, seconds 
 
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from math import ceil
 from threading import Lock, Timer
+from typing import Final, NamedTuple
 
 from shared.azure import USED_BY_WORK, Cause, Governor, Pushback, because, governors_of_work
 from shared.clock import Clock
@@ -19,8 +21,10 @@ from shared.concurrency.fleet import (
     ANNOUNCED_FOR,
     LOOK_EVERY,
     Decision,
+    FeedRow,
     Fleet,
     FleetTable,
+    Resting,
     Worker,
     is_late,
     must_announce,
@@ -43,6 +47,34 @@ class WorkCounts:
     #: Chunks whose payload was read, and the stored bytes of these payloads.
     chunks: int = 0
     stored: int = 0
+    #: By room: messages that are hidden after a failure, and until when.
+    resting: Mapping[str, Resting] = field(default_factory=dict)
+
+
+#: Seconds of a chunk, until one was measured, and the least that counts.
+ASSUMED, BRIEFEST = 1.0, 0.01
+#: Tasks that a fleet without work is expected to have soon.
+FIRST_TASKS: Final = 16
+
+
+class FleetPace(NamedTuple):
+    """The work of the fleet, as last seen."""
+
+    #: Tasks decided, and those in work.
+    decided: int
+    in_work: int
+    #: Seconds of a chunk. None: none was measured.
+    seconds: float | None = None
+
+    @property
+    def chunk(self) -> float:
+        """Seconds of a chunk, measured or assumed."""
+        return max(BRIEFEST, ASSUMED if self.seconds is None else self.seconds)
+
+    def count_direct(self) -> int:
+        """Return how many messages the queues may hold before a job waits: four seconds of the tasks that work."""
+        tasks = max(FIRST_TASKS, min(self.decided, 2 * self.in_work))
+        return ceil(tasks * max(1.75, 4 / self.chunk))
 
 
 class Gauge:
@@ -52,6 +84,7 @@ class Gauge:
         self._clock, self._cpu_seconds, self._lock = clock, cpu_seconds, Lock()
         self._in_flight, self._done, self._busy = 0, 0, 0.0
         self._chunks, self._stored = 0, 0
+        self._failed: list[tuple[datetime, str]] = []
         self._read_at, self._cpu_then = clock.monotonic(), cpu_seconds()
 
     @property
@@ -84,6 +117,18 @@ class Gauge:
             self._chunks += 1
             self._stored += stored
 
+    def note_failed(self, room: str, until: datetime) -> None:
+        """Count a message of a room that failed, and is hidden until then."""
+        with self._lock:
+            self._failed.append((until, room))
+
+    def _count_resting(self) -> dict[str, Resting]:
+        now, found = self._clock.now(), dict[str, Resting]()
+        self._failed = [one for one in self._failed if one[0] > now]
+        for until, room in self._failed:
+            found[room] = Resting(found[room].messages + 1 if room in found else 1, until)
+        return found
+
     def read(self) -> WorkCounts:
         """Return the counts. The CPU is measured since the previous call."""
         now, cpu = self._clock.monotonic(), self._cpu_seconds()
@@ -91,7 +136,9 @@ class Gauge:
         with self._lock:
             self._read_at, self._cpu_then = now, cpu
             cores = used / passed if passed > 0 else None
-            return WorkCounts(self._in_flight, self._done, self._busy, cores, self._chunks, self._stored)
+            return WorkCounts(
+                self._in_flight, self._done, self._busy, cores, self._chunks, self._stored, self._count_resting()
+            )
 
 
 def run_later(seconds: float, act: Callable[[], None]) -> None:
@@ -121,8 +168,9 @@ class Following:
     ) -> None:
         self._table, self.pushback, self.gauge, self._clock, self._every = table, pushback, gauge, clock, every
         self._later, self._decide, self._decided_at = later, decide, float("-inf")
-        self._name, self._started_at = secrets.token_hex(8), clock.now()
+        self.name, self._started_at = secrets.token_hex(8), clock.now()
         self._fleet, self._looked_at, self._looking = Fleet(), float("-inf"), Lock()
+        self._seen_at = float("-inf")
         self._reported: dict[str, Governor] = {}
         self._reported_done = 0
 
@@ -160,6 +208,7 @@ class Following:
             if governor.slowed_at and self._reported.get(resource, Governor()).times < governor.times
         }
         self._fleet = self._table.read(self._fleet.in_force)
+        self._seen_at = self._clock.monotonic()
         self.pushback.learn(self._fleet.governors)
         if self.gauge.in_flight or self.gauge.done != self._reported_done:
             self._table.report(self._worker())
@@ -174,7 +223,7 @@ class Following:
         counted = self.gauge.read()
         self._reported_done = counted.done
         return Worker(
-            name=self._name,
+            name=self.name,
             at=self._clock.now(),
             started_at=self._started_at,
             in_flight=counted.in_flight,
@@ -183,6 +232,7 @@ class Following:
             cpu=counted.cpu,
             chunks=counted.chunks,
             stored=counted.stored,
+            resting=counted.resting,
             share=min((each.share for each in governors_of_work(self.pushback.governors()).values()), default=1.0),
         )
 
@@ -201,6 +251,35 @@ class Following:
     def may_hold_urgent(self) -> bool:
         """Check whether the urgent lane may hold something. Makes no request."""
         return self._fleet.lane is not None
+
+    def view_feed(self, age: float) -> FeedRow | None:
+        """Return the feeder's row by a reading of at most this age, if it holds. None: it does not, or is unknown."""
+        with self._looking, suppress(StorageUnavailableError):
+            if (now := self._clock.monotonic()) - self._seen_at > age:
+                self._fleet, self._seen_at = self._table.read(self._fleet.in_force), now
+        is_known = self._clock.monotonic() - self._seen_at <= age
+        return self._fleet.feed if is_known and self.is_fed() else None
+
+    def resting(self) -> dict[str, int]:
+        """Return by room how many messages are hidden after a failure, by the last reading. Makes no request."""
+        return self._fleet.resting(self._clock.now())
+
+    def is_fed(self) -> bool:
+        """Check whether a feeder lives, so that jobs wait for their turn, by the last reading. Makes no request."""
+        feed = self._fleet.feed
+        return feed is not None and feed.until > self._clock.now()
+
+    def waiting(self) -> int:
+        """Return the chunks that wait for their turn, by the last reading. Makes no request."""
+        return self._fleet.waiting(self._clock.now())
+
+    def pace(self) -> FleetPace:
+        """Return the tasks decided, the messages in work, and the seconds of one. Makes no request."""
+        now, decision = self._clock.now(), self._fleet.decision
+        seen = decision.observation if decision else None
+        latency = self._fleet.latency(now) or (seen.latency if seen else None)
+        in_work = sum(worker.in_flight for worker in self._fleet.fresh(now))
+        return FleetPace(self.read_decision(), in_work, latency)
 
     def is_late(self, deadline: datetime, messages: int) -> bool:
         """Predict whether the fleet ends so many messages after a deadline. Calls `look` first."""

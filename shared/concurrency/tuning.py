@@ -215,6 +215,16 @@ class Seen:
     drained: int = 0
 
 
+def add_waiting(depths: Depths, fleet: Fleet, now: datetime, lane: int = 0) -> Depths:
+    """Add what waits for its turn, and on the urgent lane: else the window itself would keep the depth small."""
+    waiting = fleet.waiting(now)
+    oldest = fleet.feed.oldest if fleet.feed and waiting else None
+    age = depths.oldest_age
+    if oldest is not None and age is not None:
+        age = max(age, (now - oldest).total_seconds())
+    return Depths(depths.depth + lane + waiting, age)
+
+
 def take_reading(depths: Depths, workers: Sequence[Worker], now: datetime) -> QueueReading:
     """Build the sample for the next observation."""
     return QueueReading(now, depths.depth, {worker.name: worker for worker in workers})
@@ -319,7 +329,7 @@ class Tuning:
         needs_age = any(part.metric is RuleInput.OLDEST_AGE for rule in rules.rules for part in rule.conditions)
         # By the clock and not by a count, as the tick does with poison queues.
         depths = self.depths(with_age=needs_age or now.minute % AGE_EVERY == 0)
-        depths = replace(depths, depth=depths.depth + self._look_at_lane(fleet, now))
+        depths = add_waiting(depths, fleet, now, self._look_at_lane(fleet, now))
         if depths.oldest_age is not None and depths.oldest_age >= OLD:
             tell(events.WORK_WAITING, oldest_seconds=round(depths.oldest_age), depth=depths.depth)
         seen = observe(depths, fleet, before, now)
@@ -360,8 +370,9 @@ class Tuning:
 
     def catch_up(self) -> Decision:
         """Decide for work that came without a decision, such as messages that were put back. Wake tasks for it."""
-        depth = self.depths(with_age=False).depth
-        decision = self._decide_now(self.fleet.read(), depth)
+        fleet = self.fleet.read()
+        depth = add_waiting(self.depths(with_age=False), fleet, self.clock.now()).depth
+        decision = self._decide_now(fleet, depth)
         if depth:
             self.top_up(depth, decision.tasks)
         return decision

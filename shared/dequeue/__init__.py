@@ -16,6 +16,7 @@ from shared.dequeue.drain import (
     PATIENCE as PATIENCE,
     Drain as Drain,
     PermitWorker as PermitWorker,
+    stays_for as stays_for,
 )
 from shared.dequeue.hint_follower import HintFollower as HintFollower
 from shared.dequeue.listener import QueueListener as QueueListener, sweep as sweep
@@ -25,6 +26,7 @@ from shared.dequeue.permits import (
     Notifier as Notifier,
     Notify as Notify,
     Put as Put,
+    SlotLease as SlotLease,
     SlotPlan as SlotPlan,
     TopUp as TopUp,
     When as When,
@@ -32,4 +34,10 @@ from shared.dequeue.permits import (
 )
 from shared.dequeue.receiving import AHEAD as AHEAD, UrgentLane as UrgentLane, receive_size as receive_size
 from shared.dequeue.task import BackOff as BackOff, Listening as Listening, Telling as Telling, pull as pull
-from shared.dequeue.work_queue import DepthSample as DepthSample, Takeovers as Takeovers, WorkQueue as WorkQueue
+from shared.dequeue.work_queue import (
+    AGAIN_AFTER as AGAIN_AFTER,
+    DepthSample as DepthSample,
+    Renewals as Renewals,
+    Takeovers as Takeovers,
+    WorkQueue as WorkQueue,
+)

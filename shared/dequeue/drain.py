@@ -30,10 +30,10 @@ from shared.clock import Clock
 from shared.dequeue.listener import QueueListener
 from shared.dequeue.permits import SlotLease, SlotPlan, Slots, TopUp
 from shared.dequeue.receiving import AHEAD, HandlingTime, UrgentLane
-from shared.dequeue.task import BackOff, Listening, Telling, push
+from shared.dequeue.task import BackOff, Listening, Telling, push_until_fed
 from shared.dequeue.work_queue import Renewals, WorkSource
 from shared.errors import StorageUnavailableError
-from shared.messages import Delivery, Permit, decode_permit
+from shared.messages import Delivery, FeedCall, Permit, decode_permit
 from shared.signals import SendPermits
 from shared.telemetry import describe_error, events, tell
 from shared.topology import GUARD, LOOKS_EVERY, PERMITS
@@ -89,6 +89,10 @@ class Drain:
     urgent: UrgentLane | None = None
     #: Called when a task has found work, before it begins: the decision behind the cap may be old.
     look: Callable[[], object] = lambda: None
+    #: Follows a feed call, with the number of its delivery.
+    feed: Callable[[int], object] = lambda _deliveries: None
+    #: The chunks that wait for their turn, as this process knows it. A slot does not end while there are some.
+    waiting: Callable[[], int] = lambda: 0
     patience: float = PATIENCE
     visibility: int = int(GUARD.total_seconds())
     pause: Callable[[float], object] = time.sleep
@@ -101,6 +105,9 @@ class Drain:
     def on_signal(self, body: bytes, deliveries: int = 1) -> Drained:
         """Follow one permit. Never raises: the bus would redeliver a failed permit at once, ten times."""
         permit = decode_permit(body)
+        if isinstance(permit, FeedCall):
+            self.feed(deliveries)
+            return Drained.GAVE_UP
         if permit is None:
             tell(events.PERMIT_REFUSED, bytes=len(body))
             return Drained.REFUSED
@@ -168,7 +175,8 @@ class Drain:
             rule=lambda depth: self.fleet.tasks if depth else 0,
             cap=lambda: self.fleet.allowance(permit.slot) if lease.is_held and not self.stop.is_set() else 0,
             least=0,
-            on_queue_empty=push,
+            ends=lambda: not self.waiting(),
+            on_queue_empty=push_until_fed(self.waiting),
             on_work_detected=self.look,
             depth_every=DEPTH_EVERY,
             first_depth=max(1, permit.depth),

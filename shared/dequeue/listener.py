@@ -54,7 +54,9 @@ class QueueListener:
             handle=handle,
             clock=clock,
             partitions=Partitions(
-                [source.name for source in sources], first=listening.first_queue, ends=listening.on_queue_empty is push
+                [source.name for source in sources],
+                first=listening.first_queue,
+                ends=listening.ends or (lambda: listening.on_queue_empty is push),
             ),
             urgent=urgent,
             depth=DepthSample(

@@ -107,6 +107,10 @@ class Slots(Protocol):
         ...
 
 
+#: The blob whose holder alone feeds. It has no number, so it is no slot.
+FEEDER: Final = "feeder"
+
+
 class BlobSlots:
     """Slots as leases on blobs. Storage alone decides when they end, so no clocks have to agree."""
 
@@ -115,10 +119,17 @@ class BlobSlots:
 
     def lease(self, slot: int) -> SlotLease | None:
         """Lease a slot, or return None if it is leased."""
+        return self._lease(_name(slot), f"lease slot {slot} of the dequeue tasks")
+
+    def lease_feeder(self) -> SlotLease | None:
+        """Lease the right to feed, or return None if it is leased. Makes as many requests as for a slot."""
+        return self._lease(FEEDER, "lease the right to feed")
+
+    def _lease(self, name: str, tried: str) -> SlotLease | None:
         # Read before the request: storage counts the lease from some moment after it.
         requested_at = self._clock.monotonic()
-        with expecting_an_answer(f"lease slot {slot} of the dequeue tasks"):
-            lease = try_lease(self._container, _name(slot), LEASE_SECONDS)
+        with expecting_an_answer(tried):
+            lease = try_lease(self._container, name, LEASE_SECONDS)
         return None if lease is None else _Lease(lease, self._clock.monotonic, requested_at)
 
     def list_held(self) -> frozenset[int]:

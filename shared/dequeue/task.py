@@ -142,6 +142,8 @@ class Rest:
 
     delay: float
     stop: bool
+    #: Tasks that rest instead: more comes soon.
+    least: int = 0
 
 
 #: Called with the number of empty receives in a row.
@@ -166,6 +168,22 @@ def push(_empties: int) -> Rest:
     return Rest(0.0, stop=True)
 
 
+#: Seconds that the last task of a slot rests while chunks wait for their turn.
+FED_REST: Final = 0.5
+
+
+def push_until_fed(waiting: Callable[[], int]) -> OnQueueEmpty:
+    """Build the hook of tasks that a signal starts: they end, but for the last one while chunks wait for their turn.
+
+    Else each gap of the feeder would end the fleet.
+    """
+
+    def rest(empties: int) -> Rest:
+        return Rest(FED_REST, stop=True, least=1) if waiting() else push(empties)
+
+    return rest
+
+
 def _nothing() -> None:
     """Do nothing when work is detected."""
 
@@ -186,6 +204,8 @@ class Listening:
     processes: int = 1
     #: Tasks that stay when the queues are empty: 1 to poll, 0 where a signal starts them.
     least: int = 1
+    #: Whether no task receives from a queue again after an empty receive. None: as with `push`.
+    ends: Callable[[], bool] | None = None
     #: Called when a task found nothing in any queue.
     on_queue_empty: OnQueueEmpty = field(default_factory=lambda: pull(BackOff()))
     #: Called when a task finds work at its first receive or after a rest.
@@ -380,9 +400,10 @@ class DequeueTask:
         if not crew.partitions.note_empty(name, self._misses):
             return True
         self._misses, self._empties, self._was_idle = 0, self._empties + 1, True
-        crew.depth.note_empty()
         rest = crew.listening.on_queue_empty(self._empties)
-        if rest.stop and crew.count.leave(crew.listening.least):
+        if not rest.least:
+            crew.depth.note_empty()
+        if rest.stop and crew.count.leave(max(crew.listening.least, rest.least)):
             return False
         crew.pause(rest.delay)
         return True

@@ -74,7 +74,7 @@ class Partitions:
     per queue, instead of one per queue and task.
     """
 
-    def __init__(self, names: Sequence[str], *, first: int = 0, ends: bool = False) -> None:
+    def __init__(self, names: Sequence[str], *, first: int = 0, ends: Callable[[], bool] = lambda: False) -> None:
         if not names:
             raise ValueError("a listener needs at least one queue, got none")
         begin = first % len(names)
@@ -93,9 +93,10 @@ class Partitions:
     def note_empty(self, name: str, in_a_row: int) -> bool:
         """Note an empty receive. Return True when no queue is left to try before a rest."""
         with self._lock:
-            if self._ends and name in self._names:
+            ends = self._ends()
+            if ends and name in self._names:
                 self._names.remove(name)
-            return not self._names if self._ends else in_a_row >= len(self._names)
+            return not self._names if ends else in_a_row >= len(self._names)
 
 
 #: Seconds after which a failed message is redelivered, as by `visibilityTimeout` in host.json.

@@ -30,6 +30,7 @@ from shared.pipeline.dispatch import (
     Overtaking as Overtaking,
     Waking as Waking,
 )
+from shared.pipeline.feed import Feeder as Feeder
 from shared.pipeline.finish import Finisher as Finisher, FinishTools as FinishTools, is_finishing as is_finishing
 from shared.pipeline.outputs import Outputs as Outputs, TotalsTable as TotalsTable, row_of_total as row_of_total
 from shared.pipeline.plan import (
@@ -43,6 +44,7 @@ from shared.pipeline.plan import (
     choose as choose,
 )
 from shared.pipeline.process import Processor as Processor, Tools as Tools, work_stages as work_stages
+from shared.pipeline.ready import ReadyTable as ReadyTable
 from shared.pipeline.results import (
     LOOKS_PROPERTY as LOOKS_PROPERTY,
     BusResults as BusResults,
@@ -59,7 +61,7 @@ from shared.pipeline.segments import (
     choose_shards as choose_shards,
 )
 from shared.pipeline.settle import Settled as Settled, Settler as Settler, settle_stage as settle_stage
-from shared.pipeline.start import PutAgain as PutAgain, Starter as Starter
+from shared.pipeline.start import DirectPuts as DirectPuts, PutAgain as PutAgain, Starter as Starter
 from shared.pipeline.sweep import (
     QueueFronts as QueueFronts,
     Stranded as Stranded,

@@ -51,7 +51,7 @@ from shared.payload import (
 )
 from shared.pending import PendingTable, Pointer
 from shared.pipeline.plan import ChunkSizes, PlanStore, plan_of
-from shared.pipeline.start import leave_to_gate, point_to_start
+from shared.pipeline.start import Placed, leave_to_gate, point_to_start
 from shared.refusals import Reason, refuse
 from shared.telemetry import SILENT, Piece, Telemetry, events, metrics, tell
 from shared.topology import room_of_queue, submission_queue
@@ -63,7 +63,7 @@ _UNFINISHED: Final = _UNDECIDED | {JobState.DISPATCHING}
 class Accepted(Enum):
     """How the accept stage left a submission."""
 
-    #: Its chunks are being dispatched.
+    #: Its chunks are being dispatched, or wait for their turn.
     DISPATCHED = "dispatched"
     #: It waits behind its gate.
     HELD = "held"
@@ -90,8 +90,8 @@ class JobGates(Protocol):
 class Start(Protocol):
     """Dispatches a planned job, or holds it behind its gate."""
 
-    def __call__(self, job: Job, *, is_new: bool, until: float | None) -> bool:
-        """Dispatch the job. False: it waits behind its gate."""
+    def __call__(self, job: Job, *, is_new: bool, until: float | None) -> Placed:
+        """Dispatch the job, or have it wait."""
         ...
 
 
@@ -134,7 +134,7 @@ class Acceptance:
             if taken is None:
                 return Accepted.DUPLICATE
             planned_job, is_mine, pointer = taken
-            if self.start(planned_job, is_new=is_mine, until=until):
+            if self.start(planned_job, is_new=is_mine, until=until) is not Placed.HELD:
                 return Accepted.DISPATCHED
             leave_to_gate(self.pending, planned_job, pointer, self.clock.now())
             return Accepted.HELD

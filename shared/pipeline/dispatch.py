@@ -192,9 +192,15 @@ class Dispatcher:
     memory: Memory = field(default_factory=lambda: Memory(WORK))
 
     def dispatch(
-        self, job: Job, *, again: bool = False, until: float | None = None, mark: OneMark | None = None
+        self,
+        job: Job,
+        *,
+        most: int | None = None,
+        again: bool = False,
+        until: float | None = None,
+        mark: OneMark | None = None,
     ) -> bool:
-        """Put the remaining chunks. False: the time was up and another call must continue.
+        """Put the remaining chunks, or so many of them. False: some are left, or the time was up.
 
         `again`: another process may have begun this dispatch and put chunks without recording them. `until`: the
         moment, by the monotonic clock, after which no further hundred is begun. `mark`: for the first message.
@@ -207,15 +213,25 @@ class Dispatcher:
             self._span(job, job.chunks - job.dispatch_cursor),
             self.memory.hold(of_dispatch(job.chunks, most_rows(job.chunks, job.items, Limits()))) as held,
         ):
-            try:
-                plan = self.plans.read(job.job, job.plan)
-            except PlanLostError as error:
-                self._pause(job, error)
+            if (opened := self.open(job)) is None:
                 return True
+            job, plan = opened
             held.keep(of_dispatch(job.chunks, sum(len(chunk.frames) for chunk in plan.chunks)))
-            if self.lane is not None and job.deadline is not None:
-                job = self.lane.choose(job)
-            return self._dispatch(job, plan, end, mark, again=again or job.ended_chunks > 0)
+            last = len(plan.chunks) if most is None else min(len(plan.chunks), job.dispatch_cursor + most)
+            return self._dispatch(job, plan, last, end, mark, again=again or job.ended_chunks > 0)
+
+    def open(self, job: Job) -> tuple[Job, Plan] | None:
+        """Read the plan of a job, and choose its lane. None: the plan is lost, so the job is paused."""
+        if job.plan is None:
+            return None
+        try:
+            plan = self.plans.read(job.job, job.plan)
+        except PlanLostError as error:
+            self._pause(job, error)
+            return None
+        if self.lane is not None and job.deadline is not None:
+            job = self.lane.choose(job)
+        return job, plan
 
     def _pause(self, job: Job, error: PlanLostError) -> None:
         """Pause the job until an operator acts: a lost plan does not come back by itself."""
@@ -238,34 +254,38 @@ class Dispatcher:
         with self._span(job, len(chunks)), self.waking(len(chunks), len(chunks)):
             plan = self.plans.read(job.job, job.plan)
             # They do not follow each other in the payload, so each worker reads its own bytes.
-            return self._put(job, [self._message(job, plan, number, again=True) for number in chunks], Throttle())[1]
+            return self.put(job, [self._message(job, plan, number, again=True) for number in chunks], Throttle())[1]
 
     def _span(self, job: Job, chunks: int) -> AbstractContextManager[object]:
         return self.telemetry.span(Piece.DISPATCH, job.trace, job=job.job, revision=job.revision, chunks=chunks)
 
-    def _dispatch(self, job: Job, plan: Plan, end: float, mark: OneMark | None, *, again: bool) -> bool:
+    def _dispatch(  # noqa: PLR0913 - what is put, how far, until when, and how
+        self, job: Job, plan: Plan, last: int, end: float, mark: OneMark | None, *, again: bool
+    ) -> bool:
         throttle = Throttle()
         # An empty range still has to be recorded: it ends a job whose plan has no chunks.
         while True:
-            batch = range(job.dispatch_cursor, min(job.dispatch_cursor + CURSOR_EVERY, len(plan.chunks)))
+            batch = range(job.dispatch_cursor, min(job.dispatch_cursor + CURSOR_EVERY, last))
             stored = sum(plan.chunks[number].stored for number in batch)
             with self.waking(len(batch), len(plan.chunks) - batch.start, stored / len(batch) if batch else None):
-                messages = self.enclose([self._message(job, plan, number, again=again) for number in batch])
+                messages = self.prepare(job, plan, batch, again=again)
                 marked = mark.put_on_first(messages) if mark else messages
-                (throttle, put_until), again = self._put(job, marked, throttle), False
-            job = self._note(job, batch.stop, put_until)
+                (throttle, put_until), again = self.put(job, marked, throttle), False
+            job = self.note(job, batch.stop, put_until)
             if job.dispatch_cursor >= len(plan.chunks):
-                if job.state is JobState.FINISHING:
-                    self.finish(job)
                 return True
-            if self.clock.monotonic() >= end:
+            if job.dispatch_cursor >= last or self.clock.monotonic() >= end:
                 return False
+
+    def prepare(self, job: Job, plan: Plan, chunks: Sequence[int], *, again: bool) -> list[ChunkMessage]:
+        """Return the messages of chunks that follow each other, with their bytes where they fit."""
+        return list(self.enclose([self._message(job, plan, number, again=again) for number in chunks]))
 
     def _message(self, job: Job, plan: Plan, number: int, *, again: bool) -> ChunkMessage:
         planned = plan.message(number, job.id_base or 0, job.revision)
         return with_fields(planned, again=again, trace=self.telemetry.current())
 
-    def _put(self, job: Job, messages: Iterable[ChunkMessage], throttle: Throttle) -> tuple[Throttle, datetime | None]:
+    def put(self, job: Job, messages: Iterable[ChunkMessage], throttle: Throttle) -> tuple[Throttle, datetime | None]:
         """Put the messages. Return the throttle for the next ones, and when storage inserted the last of these."""
         left, put_at, lane = list(messages), set[datetime](), job.lane if self.lane else None
         if self.lane and lane:
@@ -294,7 +314,8 @@ class Dispatcher:
         except StorageUnavailableError:
             return None
 
-    def _note(self, job: Job, cursor: int, put_until: datetime | None) -> Job:
+    def note(self, job: Job, cursor: int, put_until: datetime | None) -> Job:
+        """Note that all chunks below the cursor were put, and request the finish if they have ended by then."""
         written = change(
             self.ledger,
             job.job,
@@ -305,6 +326,8 @@ class Dispatcher:
         )
         if written is None:
             raise refuse(Reason.UNKNOWN_JOB, f"job {job.job!r} was removed while it was dispatched")
+        if written.state is JobState.FINISHING and written.dispatch_cursor >= written.chunks:
+            self.finish(written)
         return written
 
 

@@ -12,13 +12,17 @@ The order: the messages of a slice, then the note in the job's row with the plac
 one slice is put twice; a chunk counts once.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from enum import Enum
+from math import inf
+from threading import Lock
 from typing import Final, Protocol
 
 from shared.clock import Clock
+from shared.concurrency import VIEW_SECONDS, Following
 from shared.errors import ContentionError, SignalNotSentError
 from shared.gate import TAKES_FOR, HeldEntry, OneMark, Reading, must_dispatch
 from shared.ledger import (
@@ -28,6 +32,7 @@ from shared.ledger import (
     counting,
     first_turn,
     list_open,
+    may_dispatch,
     may_start,
     next_look,
     next_warning,
@@ -38,7 +43,9 @@ from shared.ledger import (
 from shared.messages import DispatchMessage, encode
 from shared.pending import DEADLINE_POINTER, DISPATCH_POINTER, JOB_POINTER, PendingTable, Pointer
 from shared.pipeline.dispatch import CURSOR_EVERY, Dispatcher, wake_nobody
-from shared.signals import Signals
+from shared.pipeline.feed import must_call
+from shared.pipeline.ready import ReadyJob, ReadyTable
+from shared.signals import CallFeeder, Signals
 from shared.telemetry import events, tell
 from shared.topology import submission_queue
 
@@ -114,6 +121,49 @@ def leave_to_gate(pending: PendingTable, job: Job, pointer: Pointer, now: dateti
     pending.remove(pointer)
 
 
+@dataclass(slots=True, kw_only=True)
+class DirectPuts:
+    """The chunks that this process may put without waiting. Several threads may use it.
+
+    A small job makes no request for it: the fleet works off as many in the meantime.
+    """
+
+    following: Following
+    #: Reads the depth of all work queues.
+    depth: Callable[[], int]
+    clock: Clock
+    _left: float = field(default=0.0, init=False)
+    _at: float = field(default=-inf, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False)
+
+    def take(self, chunks: int) -> int:
+        """Return how many of so many chunks may be put now, and count them as put."""
+        self.following.look()
+        if self.following.is_fed():
+            return 0
+        most, now = self.following.pace().count_direct(), self.clock.monotonic()
+        with self._lock:
+            # In each second, the tasks of four seconds work off a quarter.
+            self._left = min(most, self._left + max(0.0, now - self._at) * most / 4)
+            self._at = now
+            if chunks > self._left:
+                self._left = max(0, most - self.depth())
+            taken = min(chunks, int(self._left))
+            self._left -= taken
+        return taken
+
+
+class Placed(Enum):
+    """Where a planned job is."""
+
+    #: All of its chunks are on the work queues.
+    PUT = "put"
+    #: It may start, and the rest of its chunks waits for its turn.
+    WAITS = "waits"
+    #: It waits behind its gate.
+    HELD = "held"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starter:
     """The start stage. One per process."""
@@ -122,14 +172,18 @@ class Starter:
     gates: HoldingGates
     dispatcher: Dispatcher
     again: PutAgain
+    #: How much may be put at once, where what does not fit waits, and who puts that.
+    direct: DirectPuts
+    ready: ReadyTable
+    call_feeder: CallFeeder
     hints: Signals
     pending: PendingTable
     clock: Clock
     #: How long a started job may be silent before the tick looks at it.
     overdue: timedelta
 
-    def start(self, job: Job, *, is_new: bool = False, until: float | None = None) -> bool:
-        """Dispatch a planned job that may start. False: it waits behind its gate. Safe to repeat.
+    def start(self, job: Job, *, is_new: bool = False, until: float | None = None) -> Placed:
+        """Dispatch a planned job that may start, or have it wait for its turn or its gate. Safe to repeat.
 
         `is_new`: the caller has just planned it, so no other process can have begun to dispatch it.
         """
@@ -137,12 +191,35 @@ class Starter:
         if not may_start(job):
             job, row = self._at_its_gate(job)
         if not may_start(job):
-            return False
-        if not self.dispatcher.dispatch(job, again=has_begun, until=until):
-            self.hand_over(job.job)
-        elif row is not None:
+            return Placed.HELD
+        placed = self._place(job, again=has_begun, until=until)
+        if row is not None:
             self.gates.forget(row)
-        return True
+        return placed
+
+    def _place(
+        self,
+        job: Job,
+        *,
+        again: bool,
+        until: float | None,
+        mark: OneMark | None = None,
+        dispatcher: Dispatcher | None = None,
+    ) -> Placed:
+        """Put what there is room for. What is left waits for its turn, in a row that is written before anything goes."""
+        if not may_dispatch(job):
+            return Placed.PUT
+        left = job.chunks - job.dispatch_cursor
+        most = self.direct.take(left)
+        if most or not left:
+            if (dispatcher or self.dispatcher).dispatch(job, most=most, again=again, until=until, mark=mark):
+                return Placed.PUT
+            job, again = replace(job, dispatch_cursor=job.dispatch_cursor + most), False
+        self.ready.add(ReadyJob.of(job, is_again=again))
+        # A reading from after the write, or hardly before it.
+        if must_call(self.direct.following.view_feed(VIEW_SECONDS)):
+            self.call_feeder()
+        return Placed.WAITS
 
     def _at_its_gate(self, job: Job) -> tuple[Job, HeldEntry | None]:
         gate = job.gate or ""
@@ -203,7 +280,7 @@ class Starter:
             yield
 
     def carry_out(self, entry: HeldEntry, gate: Reading, until: float, mark: OneMark) -> bool:
-        """Start a held job by this reading of its gate, within `begin`. False: not all of its chunks were put yet."""
+        """Start a held job by this reading of its gate, within `begin`. False: it may not start by it."""
         with counting():
             job = self.ledger.read(entry.id)
             if job is None or job.gate != entry.gate:
@@ -213,7 +290,10 @@ class Starter:
             job = self._note_gate_passed(job, gate)
             # A long one wakes tasks for each of its batches; `begin` woke them for all others.
             dispatcher = self.dispatcher if _is_long(job.chunks) else replace(self.dispatcher, waking=wake_nobody)
-            return may_start(job) and dispatcher.dispatch(job, again=has_begun, until=until, mark=mark)
+            if not may_start(job):
+                return False
+            self._place(job, again=has_begun, until=until, mark=mark, dispatcher=dispatcher)
+            return True
 
     def go_on(self, job_id: str, until: float | None = None) -> None:
         """Continue with a job that a hint names. Its row and its gate decide, not the hint."""

@@ -77,7 +77,7 @@ from shared.pending import (
 from shared.pipeline.cleanup import Retention
 from shared.pipeline.dispatch import FinishCall
 from shared.pipeline.results import QUEUE
-from shared.pipeline.start import Starter, leave_to_gate
+from shared.pipeline.start import Placed, Starter, leave_to_gate, point_to_start
 from shared.telemetry import describe_error, events, place, tell
 
 #: Seconds for which a reading counts: less than from tick to tick, and longer than a tick follows jobs.
@@ -225,6 +225,10 @@ def warn(ledger: Ledger, job: Job, now: datetime) -> Job:
     return noted or job
 
 
+#: What it means that a job without a chunk on a queue was silent. A starter may have crashed before the first put.
+_SILENCE: Final = {Placed.PUT: Silence.LOST, Placed.WAITS: Silence.WAITS, Placed.HELD: None}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
     """The followers of pointers to jobs. One per process."""
@@ -310,6 +314,11 @@ class Sweep:
 
     def _point_again(self, pointer: Pointer, job: Job, silence: Silence, noted: Turn | None) -> None:
         now, turn = self.clock.now(), turn_of(job)
+        if is_waiting(job) and silence is Silence.WAITS and job.deadline is None:
+            # It waits for its turn. By this note it counts among the fruitless looks of a tick, which are bounded.
+            self.pending.add(point_to_start(job.job, None, now, self.overdue))
+            self.pending.remove(pointer)
+            return
         if turn is not None and silence is Silence.IN_WORK:
             turn = turn._replace(over_since=over_since(turn, noted, now))
         elif job.deadline is not None or job.again_from is not None or is_waiting(job):
@@ -335,16 +344,16 @@ class Sweep:
             return Silence.LOST, job
         if is_waiting(job):
             # Its submission or its held row may be lost, or its starter may have crashed. All may be well, too.
-            return (Silence.LOST if self.starter.start(job, until=until) else None), job
+            return _SILENCE[self.starter.start(job, until=until)], job
         if not is_silent:
             return Silence.SHORT, job
         silence = judge_silence(job, noted, self.fronts.of(job), now, self.overdue)
         if silence is Silence.LOST and self._may_wait_for_settlers(job):
             silence = Silence.IN_WORK
-        if silence is Silence.LOST:
+        if silence is Silence.LOST and (job.state is JobState.FINISHING or job.ended_chunks < job.dispatch_cursor):
             job = self._repeat(job, now, until)
         if may_dispatch(job):
-            # Its dispatcher crashed. The rest of its chunks was never put, so it waits for no turn.
+            # Its dispatcher crashed, or it waits for its turn and its row is written once more.
             self.starter.start(job, until=until)
         return silence, job
 

@@ -469,6 +469,26 @@ PERMITS_UNSENT: Final = LogEvent(
     meaning="permits could not be sent, so no instance was woken; the tick sends permits while the queues have messages",
     remedy="read the error: the bus or the storage account does not answer",
 )
+FEEDER_FOLLOWED: Final = LogEvent(
+    name="sluice.feeder.followed",
+    level=INFO,
+    fields=("outcome",),
+    meaning="a call of the feeder has ended: nothing waits for its turn, handed over, taken, lost or unanswered",
+)
+FEEDER_FAILED: Final = LogEvent(
+    name="sluice.feeder.failed",
+    level=WARNING,
+    fields=("error", "at"),
+    meaning="the feeder could not put what waits for its turn; it tries again, or another one does within a minute",
+    remedy="read the error: storage does not answer",
+)
+FEEDER_UNCALLED: Final = LogEvent(
+    name="sluice.feeder.uncalled",
+    level=WARNING,
+    fields=("error",),
+    meaning="no feeder could be called for a job that waits for its turn; the tick calls one",
+    remedy="read the error: the bus does not answer",
+)
 # --- concurrency ---
 
 CONCURRENCY_DECIDED: Final = LogEvent(

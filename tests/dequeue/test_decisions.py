@@ -84,7 +84,7 @@ def test_a_poller_rests_after_a_whole_round_of_empty_queues():
 
 def test_a_drain_asks_no_queue_again_that_was_empty():
     """Its tasks share the knowledge: one empty receive a queue, whoever makes it."""
-    partitions = Partitions(["a", "b"], ends=True)
+    partitions = Partitions(["a", "b"], ends=lambda: True)
     assert partitions.note_empty("a", 1) is False
     assert [partitions.next() for _ in range(2)] == ["b", "b"]
     assert partitions.note_empty("b", 1) is True

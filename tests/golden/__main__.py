@@ -15,6 +15,7 @@ def made():
         "messages": messages.bodies(),
         "bus": messages.on_the_bus(),
         "words": messages.words(),
+        "calls": messages.calls(),
         "errors": messages.errors(),
     }
 

@@ -54,6 +54,11 @@ def bodies():
     return {name: body.decode() for name, body in (own | permits | submissions).items()}
 
 
+def calls():
+    """Return the body of the call of a feeder."""
+    return {"feed call": p.encode_permit(p.FeedCall()).decode()}
+
+
 def words():
     """Return the words that rows, logs and documents have from enumerations, and the keys of rows."""
     kinds = {

@@ -9,7 +9,7 @@ from shared.azure import BlobStore
 from shared.azure.connections import Connections
 from shared.azure.meter import Cause, RequestKind, RequestTally
 from shared.azure.pushback import Governor
-from shared.concurrency.fleet import Decision, Fleet, FleetChange, FleetTable, RulesInForce, Worker
+from shared.concurrency.fleet import Decision, FeedRow, Fleet, FleetChange, FleetTable, Resting, RulesInForce, Worker
 from shared.concurrency.rules import Observation, RulesBlob, parse as parse_rules
 from shared.gate.held import HeldEntry, HeldTable
 from shared.gate.receipts import FirstChunk, FirstChunks, Receipt, ReceiptTable, SeenBy
@@ -24,6 +24,7 @@ from shared.messages import (
     ChunkMessage,
     Completed,
     DispatchMessage,
+    FeedCall,
     Finish,
     FirstChunkMark,
     Permit,
@@ -84,6 +85,7 @@ from shared.pending import (
 from shared.pipeline.outputs import Outputs, PartWriter, Ran, TotalsTable, TotalsWriter, account_key, manifest_of
 from shared.pipeline.plan import PartPlace, PayloadSource, Plan, PlannedChunk, PlanStore
 from shared.pipeline.process import FINISH, PROCESS
+from shared.pipeline.ready import ReadyJob, ReadyTable
 from shared.pipeline.results import BusResults, ResultStore, pack_result, read_partial, read_result, unpack_result
 from shared.pipeline.segments import FinishPlan, SegmentBlobs, SegmentResult, ShardResult
 from shared.pipeline.settle import SETTLE

@@ -264,6 +264,37 @@ class Fleet(Shelf):
         return found.decision, dict(found.governors), found.in_force.text, list(found.workers)
 
 
+class Feed(Shelf):
+    """Beside the fleet's decision: the feeder's row, and a process with messages that failed."""
+
+    tables, values = ("decisions",), (v.FEED_ROW, v.FAILING_WORKER)
+
+    def write(self, connections, stored):
+        row, worker = stored
+        fleet = p.FleetTable(_table(connections, "decisions"))
+        fleet.note_feed(row)
+        fleet.report(worker)
+
+    def read(self, connections):
+        found = p.FleetTable(_table(connections, "decisions")).read()
+        return found.feed, *found.workers
+
+
+class Ready(Shelf):
+    """Jobs that wait for their turn, in two rooms."""
+
+    tables, values = ("pending",), v.READY
+
+    def write(self, connections, stored):
+        for job in stored:
+            p.ReadyTable(_table(connections, "pending")).add(job)
+
+    def read(self, connections):
+        ready = p.ReadyTable(_table(connections, "pending"))
+        assert ready.read_pointer() is not None
+        return [_unstamped(job) for room in sorted(ready.rooms()) for job in ready.read(room)]
+
+
 class Diary(Shelf):
     """What a process requested on a day."""
 
@@ -495,7 +526,7 @@ class Rules(Shelf):
 SHELVES = {
     shelf.__name__.lower(): shelf()
     for shelf in (
-        Jobs, Homes, Held, Pointers, Receipts, FirstChunks, Parked, CauseSums,
+        Jobs, Homes, Held, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, CauseSums,
         Fleet, Diary, Audit, Replays, Totals,
         Plans, Results, Segments, Slices, Outputs, Gates, Sequences, Rules,
     )

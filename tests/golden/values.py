@@ -401,3 +401,18 @@ def sequence():
     later = p.close(later, [range(later.next - 400, later.next)], [range(9, 11)], signature(65))
     later = p.resume(later, 2**40, (later.spilled, later.next), signature(66))
     return replace(later, spilled=p.KEPT, events=later.events[p.KEPT :]), spilled
+
+
+FEED_ROW = p.FeedRow(
+    until=LATER, since=NOON, by="w1", waiting={"": 3, "team-a": 9600}, window=72, oldest=NOON, is_noted=True
+)
+FAILING_WORKER = p.Worker(
+    name="w3", at=NOON, started_at=NOON, in_flight=1, done=2, busy=0.5, resting={"team-a": p.Resting(2, LATER)}
+)
+READY = [
+    p.ReadyJob(job="nightly", accepted_at=NOON, chunks=7, cursor=0, workload="billing", items=7_000),
+    p.ReadyJob(
+        job="team-a~flood", accepted_at=LATER, chunks=9_600, cursor=64, workload="billing", items=9_600_000,
+        deadline=LATER, is_again=True,
+    ),
+]  # fmt: skip

@@ -19,6 +19,7 @@ from shared.pending import PendingTable
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.dispatch import Dispatcher, Enclosing
 from shared.pipeline.plan import ChunkSizes, PlanStore
+from shared.pipeline.ready import ReadyTable
 from shared.pipeline.start import PutAgain, Starter
 from tests.faults.plan import KilledError, killed
 from tests.gate.conftest import NOON, ManualClock, RecordedSignals
@@ -73,6 +74,23 @@ class Gates:
         self.rows.pop((entry.gate, entry.id), None)
 
 
+class Room:
+    """What may be put at once, as a test says, and the feeder as this process sees it."""
+
+    def __init__(self, left=10_000, feed=None):
+        self.left, self.feed, self.following = left, feed, self
+
+    def take(self, chunks):
+        """Return how many of so many chunks have room."""
+        taken = min(chunks, self.left)
+        self.left -= taken
+        return taken
+
+    def view_feed(self, _age):
+        """Return the feeder's row."""
+        return self.feed
+
+
 class Process:
     """What one process of the app has; `crashes` makes its storage requests fail as planned."""
 
@@ -95,11 +113,15 @@ class Process:
             work_queues=4,
             retry=Retry(pause=lambda _seconds: None),
         )
+        self.ready = ReadyTable(self.connections.tables.get_table_client("pending"))
         self.starter = Starter(
             ledger=world.ledger,
             gates=world.gates,
             dispatcher=self.dispatcher,
             again=PutAgain(ledger=world.ledger, dispatcher=self.dispatcher, clock=world.clock),
+            direct=world.room,
+            ready=self.ready,
+            call_feeder=lambda seconds=0.0: world.calls.append(seconds),
             hints=world.signals,
             pending=pending,
             clock=world.clock,
@@ -144,6 +166,7 @@ class World:
         self.sequence = f"{self.job}-ids"
         self.ledger, self.clock, self.finished = MemoryLedger(), ManualClock(NOON), []
         self.gates, self.queues, self.signals = Gates(), Queues(self.clock), RecordedSignals()
+        self.room, self.calls = Room(), []
 
     def submission(self, items=25, **fields):
         """Return the body of a submission of this world's job, its frames as large as a chunk."""

@@ -102,7 +102,7 @@ def test_a_crash_puts_again_at_most_what_the_cursor_had_not_noted(world, accepte
     class CrashError(BaseException):
         """The process ended here."""
 
-    original = dispatch.Dispatcher._note
+    original = dispatch.Dispatcher.note
     noted = []
 
     def crash_at_the_second(self, job, cursor, put_until):
@@ -111,7 +111,7 @@ def test_a_crash_puts_again_at_most_what_the_cursor_had_not_noted(world, accepte
             raise CrashError
         return original(self, job, cursor, put_until)
 
-    monkeypatch.setattr(dispatch.Dispatcher, "_note", crash_at_the_second)
+    monkeypatch.setattr(dispatch.Dispatcher, "note", crash_at_the_second)
     with pytest.raises(CrashError):
         accepted.dispatch(world.job)
     assert process().dispatch(world.job)

@@ -12,6 +12,7 @@ from shared.gate.receipts import NO_MARK
 from shared.gate.state import Reading
 from shared.ledger.records import JobState
 from shared.messages import DispatchMessage, encode
+from shared.pipeline.start import Placed
 from shared.telemetry import events
 from tests.faults.plan import KilledError, killed
 from tests.gate.conftest import NOON
@@ -169,13 +170,23 @@ def test_a_row_that_names_no_job_of_its_gate_is_told_of_and_goes(world, held, to
     assert (chunks(world), told(events.HELD_STRANGE)) == ([], [{"gate": gate, "entry": row.id}])
 
 
-def test_a_dispatch_for_which_there_was_no_time_is_handed_over(world, held, monkeypatch):
-    """By a signal, or by a pointer that the next tick finds; the row stays until all of it is on its way."""
+def test_a_dispatch_for_which_there_was_no_time_waits_for_its_turn(world, held, monkeypatch):
+    """Its ready row is written before its held row goes, and a feeder is called."""
     world.gates.now = OPEN
     short = replace(held.starter, dispatcher=replace(held.dispatcher, clock=Hurrying()))
     monkeypatch.setattr("shared.pipeline.dispatch.CURSOR_EVERY", 0)
-    assert short.start(world.ledger.read(world.job), until=0.0)
-    assert (world.signals.sent, world.gates.held) == ([world.job], [("nightly", world.job)])
+    assert short.start(world.ledger.read(world.job), until=0.0) is Placed.WAITS
+    assert (world.calls, world.gates.held, waiting(held)) == ([0.0], [], [world.job])
+
+
+def waiting(one):
+    """Return the jobs that wait for their turn, and have none wait after that: other tests share the table."""
+    rows = one.ready.read("")
+    one.ready.remove(rows)
+    for room, etag in one.ready.rooms().items():
+        one.ready.forget_room(room, etag)
+    one.ready.forget_pointer(one.ready.read_pointer())
+    return [row.job for row in rows]
 
 
 class Hurrying:

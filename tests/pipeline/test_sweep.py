@@ -20,6 +20,7 @@ from shared.topology import work_queue_names
 from tests.faults.plan import KilledError, killed
 from tests.pipeline.conftest import CHUNK_ITEMS
 from tests.pipeline.test_dispatch import in_chunks_of_one
+from tests.pipeline.test_start import waiting
 
 OVERDUE = timedelta(minutes=10)
 
@@ -473,3 +474,25 @@ def test_a_process_that_ends_between_a_slice_and_its_note_puts_one_slice_twice(w
     assert sent_chunks(world) == [*range(10)]
     sweep(1)
     assert sent_chunks(world) == [*range(25)]
+
+
+def test_a_job_that_waits_for_its_turn_is_not_put_around_the_feeder(world, sweep, told):
+    """Its ready row is written once more, and it counts among the fruitless looks of a tick."""
+    world.room.left = 0
+    sweep.process.accept(world.submission(10 * CHUNK_ITEMS), "m1")
+    sweep()
+    assert (world.queues.sent, told(events.JOB_OVERDUE)) == ([], [])
+    assert waiting(sweep.process) == [world.job]
+    [pointer] = due_later(sweep, world)
+    assert pointer.note.endswith(" 1")
+
+
+def test_chunks_that_were_not_put_yet_are_no_lost_ones(world, sweep, told):
+    """All that was put has ended, and the rest waits for its turn."""
+    world.room.left = 4
+    sweep.process.accept(world.submission(10 * CHUNK_ITEMS), "m1")
+    world.queues.sent.clear()
+    world.ledger.commit(replace(world.ledger.read(world.job), done=4))
+    sweep()
+    assert (world.queues.sent, told(events.JOB_OVERDUE)) == ([], [])
+    assert waiting(sweep.process) == [world.job]

@@ -1,6 +1,7 @@
 """The whole app in one process, driven to the end of a job; what it requests is counted apart from what others do."""
 
 from contextlib import contextmanager
+from dataclasses import replace
 
 from shared.app import App, Stores
 from shared.azure.meter import BUS
@@ -45,6 +46,8 @@ class WholeApp:
         # It delivers by itself, so nothing is woken.
         self.stores.slots, self.stores.send_permits = NoSlots(), Unsent()
         self.app = App(self.metered, settings, Workloads([workload or Sales()]), stores=self.stores)
+        # While the feeder rests, others work.
+        self.feeder = replace(self.app.stages.feeder, pause=self.go_on)
         self.handlers = {submission_queue(room): self.app.accept for room in ("", *settings.rooms)}
         # Of the processor: what is counted is the job's requests, without those of following the fleet's decision.
         self.handlers["work-00"] = self.app.stages.processor.handle
@@ -70,18 +73,35 @@ class WholeApp:
 
     def work_off(self):
         """Deliver until nothing is left to deliver."""
-        while self._deliver() or self._settle():
+        while self.deliver() or self._settle() or self._feed():
             pass
 
     def _made(self):
         return sum(number for (kind, _), number in self.metered.meter.tally.counts().items() if kind.service != BUS)
 
-    def _deliver(self):
-        found = [(name, one) for name in self.handlers for one in self._queue(name).receive_messages(max_messages=32)]
+    def deliver(self, *names):
+        """Deliver what is on these queues, or on all."""
+        found = [
+            (name, one)
+            for name in names or self.handlers
+            for one in self._queue(name).receive_messages(max_messages=32)
+        ]
         for name, one in found:
             self.handlers[name](Delivery(queue=name, message_id=one.id, body=one.content.encode(), count=1))
             self._queue(name).delete_message(one)
         return found
+
+    def _feed(self):
+        letters = self.bus.waiting("permits")
+        self.bus.complete(letters)
+        for _ in letters:
+            self.feeder.follow()
+        return letters
+
+    def go_on(self, seconds):
+        """Let time pass and others work, as while a feeder rests."""
+        self.clock.advance(seconds=seconds)
+        return self.deliver(), self._settle()
 
     def _settle(self):
         letters = self.bus.waiting("results")[: self.settles_at_once]

@@ -1,0 +1,432 @@
+"""The feeder: puts the chunks of jobs that wait for their turn, so that no room's flood delays another room.
+
+A job that does not fit on the queues becomes a ready row, and a call on the bus starts a feeder where none is. One feeds
+at a time, by a lease. In each round it looks at the rooms with news and at the work queues. It puts as many chunks as the
+window has free, in the order that `Ring` chooses.
+
+The order of writes: the row of the fleet says that a feeder lives, before the first put. Cursors are noted each hundred
+chunks. A ready row goes when all of its job was put. With none left the row of the fleet goes, then one more call is
+scheduled, then the lease goes. A writer that saw that row a moment ago has sent no call, and that last call finds its job. A
+feeder that dies has its call delivered again, and its successor finds its row. Up to a hundred chunks of each job may be
+put and not noted, so they are put again with the mark that says so.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from math import inf
+from threading import Event, Lock
+from typing import Final, Protocol
+
+from shared.clock import Clock
+from shared.concurrency import FED_FOR, VIEW_SECONDS, FeedRow, FleetPace, FleetTable, Following
+from shared.dequeue import PATIENCE, Renewals, SlotLease, stays_for
+from shared.errors import StorageUnavailableError
+from shared.grammar import room_of
+from shared.ledger import Job, Ledger, counting, may_dispatch
+from shared.messages import ChunkMessage
+from shared.pipeline.dispatch import CURSOR_EVERY, Dispatcher, Throttle
+from shared.pipeline.fair import (
+    LEAST,
+    SHORTEST_REST,
+    Choice,
+    Ring,
+    WaitingJob,
+    may_be_fed,
+    next_rest,
+    next_window,
+)
+from shared.pipeline.plan import Plan, Speed
+from shared.pipeline.ready import MOST_ROWS, ReadyJob, ReadyTable
+from shared.signals import CallFeeder
+from shared.telemetry import describe_error, events, place, tell
+from shared.topology import LOOKS_EVERY
+
+#: Seconds until a call comes that has no work now. A view of the feeder's row is never so old, so the writer of a ready
+#: row that sent no call by such a view has written it before.
+CALLS_AGAIN: Final = 15.0
+#: Seconds between two writes of the feeder's row, two wakes, and two notes of a cursor.
+NOTED_EVERY: Final = 5.0
+#: Chunk messages that are kept enclosed, of all jobs: 64 KiB each.
+MOST_KEPT: Final = 1_000
+
+
+class Fed(StrEnum):
+    """The outcome of a feed call."""
+
+    #: Nothing waits any more, or nothing did.
+    EMPTY = "empty"
+    #: The time was up, or its process ends. It sent another call.
+    HANDED_OVER = "handed over"
+    #: Another process feeds.
+    TAKEN = "taken"
+    #: Its lease may have ended. Another call comes.
+    LOST = "lost"
+    #: Storage did not answer. Another call comes.
+    UNANSWERED = "unanswered"
+
+
+def must_call(seen: FeedRow | None) -> bool:
+    """Check whether the writer of a ready row calls a feeder: by a view younger than `VIEW_SECONDS`, none lives."""
+    return seen is None
+
+
+def comes_again(row: FeedRow | None, now: datetime) -> bool:
+    """Check whether a call that finds the lease taken comes again: who has it may be dead, or about to end."""
+    return row is None or row.until <= now
+
+
+def leaves_call(row: FeedRow | None) -> bool:
+    """Check whether a feeder that finds nothing removes a row and leaves a call. If each feeder left one, calls would never end."""
+    return row is not None
+
+
+class FedQueue(Protocol):
+    """A work queue, as the feeder looks at it."""
+
+    def depth(self) -> int:
+        """Return how many messages it has, the hidden ones too."""
+        ...
+
+    def peek(self) -> int:
+        """Return how many messages could be received now, at most 32."""
+        ...
+
+
+@dataclass(slots=True)
+class _Underway:
+    """A job that the feeder puts: its plan, and the messages that are enclosed and not put yet."""
+
+    job: Job
+    plan: Plan
+    #: The first chunk that was not put.
+    next: int
+    is_again: bool
+    noted_at: float
+    put_until: datetime | None = None
+    messages: list[ChunkMessage] = field(default_factory=list)
+    throttle: Throttle = field(default_factory=Throttle)
+
+
+@dataclass(slots=True)
+class _Room:
+    """The jobs of a room, the oldest first."""
+
+    etag: str
+    jobs: dict[str, ReadyJob]
+    #: Whether these are all.
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feeder:
+    """Follows feed calls. One per process."""
+
+    ledger: Ledger
+    ready: ReadyTable
+    dispatcher: Dispatcher
+    fleet: FleetTable
+    following: Following
+    lease: Callable[[], SlotLease | None]
+    call: CallFeeder
+    queues: Sequence[FedQueue]
+    #: Reads the measured speed of a workload.
+    speed: Callable[[str], Speed | None]
+    clock: Clock
+    parallel: int
+    patience: float = PATIENCE
+    pause: Callable[[float], object] = time.sleep
+    #: Once it is set, the feeder hands over.
+    stop: Event = field(default_factory=Event)
+
+    def follow(self, deliveries: int = 1) -> Fed:
+        """Follow one call. Never raises: the bus would redeliver a failed call at once, ten times."""
+        try:
+            fed = self._follow(stays_for(deliveries))
+        except Exception as error:  # noqa: BLE001 - whatever it is, another call tries again
+            tell(events.FEEDER_FAILED, error=describe_error(error), at=place(error))
+            fed = Fed.UNANSWERED
+        if fed in {Fed.LOST, Fed.UNANSWERED}:
+            self.call(CALLS_AGAIN)
+        tell(events.FEEDER_FOLLOWED, outcome=fed.value)
+        return fed
+
+    def look(self) -> None:
+        """Call a feeder if none lives. Called while a job waits for its turn, in case a call was lost."""
+        if must_call(self.following.view_feed(VIEW_SECONDS)):
+            self.call()
+
+    def _follow(self, stays: float) -> Fed:
+        until = self.clock.monotonic() + stays
+        while (lease := self.lease()) is None and self.clock.monotonic() < until and not self.stop.is_set():
+            # Its holder may be the dead one whose call this is.
+            self.pause(LOOKS_EVERY)
+        row = self.fleet.read().feed
+        if lease is None:
+            if comes_again(row, self.clock.now()):
+                self.call(CALLS_AGAIN)
+            return Fed.TAKEN
+        try:
+            with Renewals(self.clock) as renewals, renewals.keep_leased(lease):
+                feeding = _Feeding(self, lease, row)
+                fed = feeding.run()
+            if fed is Fed.EMPTY and lease.is_held and leaves_call(feeding.row):
+                self.fleet.forget_feed()
+                self.call(CALLS_AGAIN)
+        finally:
+            # Before the next call goes out, or its receiver would find the lease taken.
+            lease.release()
+        if fed is Fed.HANDED_OVER:
+            self.call()
+        return fed
+
+
+class _Feeding:
+    """One life of a feeder: what it knows from round to round."""
+
+    def __init__(self, feeder: Feeder, lease: SlotLease, row: FeedRow | None) -> None:
+        self._feeder, self._lease = feeder, lease
+        #: The row of the fleet: a dead one's, or its own.
+        self.row = row
+        #: What a dead one put last may not be noted.
+        self._is_again = row is not None and not row.is_noted
+        self._ring, self._window = Ring(), LEAST
+        self._rooms: dict[str, _Room] = {}
+        self._underway: dict[str, _Underway] = {}
+        self._done: list[ReadyJob] = []
+        #: Measured seconds of a transaction, by workload.
+        self._speeds: dict[str, float] = {}
+        self._since, self._noted_at = feeder.clock.now(), -inf
+        self._depth, self._depth_at, self._put = 0, feeder.clock.monotonic(), 0
+        self._lock = Lock()
+
+    def run(self) -> Fed:
+        """Feed until nothing waits, the time is up, or the lease may have ended."""
+        feeder = self._feeder
+        until = feeder.clock.monotonic() + feeder.patience
+        while self._lease.is_held:
+            try:
+                if not self._round():
+                    return Fed.EMPTY
+                if feeder.clock.monotonic() >= until or feeder.stop.is_set():
+                    return self._hand_over()
+            except StorageUnavailableError as error:
+                tell(events.FEEDER_FAILED, error=describe_error(error), at=place(error))
+            feeder.pause(next_rest(len(feeder.queues), self._pace()))
+        return Fed.LOST
+
+    def _hand_over(self) -> Fed:
+        for one in list(self._underway.values()):
+            self._note(one)
+        self._remove_done()
+        self._write_row(is_noted=True)
+        return Fed.HANDED_OVER
+
+    def _pace(self) -> FleetPace:
+        return self._feeder.following.pace()
+
+    def _round(self) -> bool:
+        """Put what there is room for. False: no job waits any more."""
+        self._feeder.following.look()
+        self._look_at_rooms()
+        if not any(room.jobs for room in self._rooms.values()):
+            return not self._forget_pointer()
+        waking = self._note_row()
+        choices = self._ring.choose(self._list_waiting(), self._count_free())
+        with waking:
+            self._put_chosen(choices)
+        for one in list(self._underway.values()):
+            if self._feeder.clock.monotonic() - one.noted_at >= NOTED_EVERY:
+                self._note(one)
+        self._remove_done()
+        return True
+
+    def _look_at_rooms(self) -> None:
+        """Read the jobs of the rooms with news, and forget rooms in which none is left."""
+        ready, found = self._feeder.ready, self._feeder.ready.rooms()
+        for name in self._rooms.keys() - found.keys():
+            del self._rooms[name]
+        for name, etag in found.items():
+            room = self._rooms.get(name)
+            is_known = room is not None and room.etag == etag
+            if room is not None and is_known and room.jobs:
+                continue
+            if room is not None and is_known and room.is_whole:
+                ready.forget_room(name, etag)
+                continue
+            rows = ready.read(name)
+            self._rooms[name] = _Room(etag, {one.job: one for one in rows}, len(rows) < MOST_ROWS)
+
+    def _forget_pointer(self) -> bool:
+        """Remove the pointer if no room is left. False: a room is left."""
+        ready = self._feeder.ready
+        pointer = ready.read_pointer()
+        if ready.rooms():
+            return False
+        if pointer is not None:
+            ready.forget_pointer(pointer)
+        return True
+
+    def _list_waiting(self) -> dict[str, list[WaitingJob]]:
+        resting = self._feeder.following.resting()
+        rooms = [name for name, room in self._rooms.items() if room.jobs]
+        fed = may_be_fed(resting, rooms, self._window)
+        return {name: [self._weigh(one) for one in self._rooms[name].jobs.values()] for name in fed}
+
+    def _weigh(self, one: ReadyJob) -> WaitingJob:
+        underway = self._underway.get(one.job)
+        put = underway.next if underway else one.cursor
+        return WaitingJob(one.job, max(1, one.chunks - put), put, self._count_seconds(one))
+
+    def _count_seconds(self, one: ReadyJob) -> float:
+        """Return the seconds of a chunk: by other jobs of its workload, or as the fleet takes them on average."""
+        if one.workload not in self._speeds:
+            speed = self._feeder.speed(one.workload)
+            self._speeds[one.workload] = speed.milliseconds / 1000 / speed.items if speed else 0.0
+        measured = self._speeds[one.workload] * one.items / max(1, one.chunks)
+        return measured or self._pace().chunk
+
+    def _count_free(self) -> int:
+        """Return how many messages the window has room for, by the work queues as they are now."""
+        queues, now, pace = self._feeder.queues, self._feeder.clock.monotonic(), self._pace()
+        depth, visible = sum(queue.depth() for queue in queues), sum(queue.peek() for queue in queues)
+        ended = max(0, self._depth + self._put - depth) / max(SHORTEST_REST, now - self._depth_at)
+        self._window = next_window(self._window, visible=visible, ended=ended, pace=pace)
+        self._depth, self._depth_at, self._put = depth, now, 0
+        # A failed message is hidden for a while, and no task has it.
+        return self._window - depth + sum(self._feeder.following.resting().values())
+
+    def _put_chosen(self, choices: Sequence[Choice]) -> None:
+        chunks: Counter[str] = Counter()
+        for choice in choices:
+            chunks[choice.job] += choice.chunks
+        rows = {one.job: one for room in self._rooms.values() for one in room.jobs.values()}
+        with ThreadPoolExecutor(self._feeder.parallel) as pool:
+            # Each in a copy of this context, so that its requests are counted for its job.
+            for job, number in chunks.items():
+                pool.submit(copy_context().run, self._try_put, rows[job], number)
+
+    def _try_put(self, row: ReadyJob, chunks: int) -> None:
+        """Put chunks of one job. A fault of its own is no reason to stop the others."""
+        try:
+            with counting():
+                self._put_of(row, chunks)
+        except StorageUnavailableError as error:
+            if (underway := self._underway.get(row.job)) is not None:
+                # A put without an answer may have taken effect.
+                underway.is_again = True
+            tell(events.FEEDER_FAILED, error=describe_error(error), at=place(error))
+        except Exception as error:  # noqa: BLE001 - its row goes, and the tick looks after the job
+            tell(events.JOB_NEGLECTED, pointer=row.job, error=describe_error(error), at=place(error))
+            self._end(row)
+
+    def _put_of(self, row: ReadyJob, chunks: int) -> None:
+        underway = self._underway.get(row.job) or self._open(row)
+        if underway is None:
+            self._end(row)
+            return
+        end = min(underway.next + chunks, len(underway.plan.chunks))
+        while underway.next < end:
+            first, is_again = underway.next, underway.is_again
+            if not underway.messages:
+                batch = range(first, min(first + CURSOR_EVERY, len(underway.plan.chunks)))
+                underway.messages = self._feeder.dispatcher.prepare(underway.job, underway.plan, batch, again=is_again)
+            part = underway.messages[: end - first]
+            underway.throttle, put_until = self._feeder.dispatcher.put(underway.job, part, underway.throttle)
+            underway.put_until = put_until or underway.put_until
+            underway.next, underway.messages = first + len(part), underway.messages[len(part) :]
+            # What a dead one put behind its last note ends with the first hundred.
+            underway.is_again = is_again and bool(underway.messages)
+            with self._lock:
+                self._put += len(part)
+            if underway.next - underway.job.dispatch_cursor >= CURSOR_EVERY:
+                self._note(underway)
+                if not may_dispatch(underway.job):
+                    break
+        if underway.next >= len(underway.plan.chunks):
+            self._note(underway)
+            self._end(row)
+        elif not may_dispatch(underway.job):
+            # It was paused meanwhile. A resume writes its row again.
+            self._end(row)
+
+    def _open(self, row: ReadyJob) -> _Underway | None:
+        """Read a job before its first put. None: nothing of it is to be put."""
+        feeder = self._feeder
+        job = feeder.ledger.read(row.job)
+        if job is None or not may_dispatch(job):
+            return None
+        if (opened := feeder.dispatcher.open(job)) is None:
+            return None
+        job, plan = opened
+        if ran := job.totals.items:
+            self._speeds[job.workload] = job.milliseconds / 1000 / ran
+        is_again = row.is_again or (self._is_again and job.accepted_at <= self._since)
+        now = feeder.clock.monotonic()
+        underway = _Underway(job, plan, job.dispatch_cursor, is_again, now)
+        with self._lock:
+            self._underway[row.job] = underway
+            self._limit_messages(underway)
+        return underway
+
+    def _limit_messages(self, but: _Underway) -> None:
+        """Forget enclosed messages of other jobs where there are too many: they are read again."""
+        kept = sum(len(one.messages) for one in self._underway.values())
+        for one in self._underway.values():
+            if kept <= MOST_KEPT:
+                return
+            if one is not but:
+                kept, one.messages = kept - len(one.messages), []
+
+    def _note(self, underway: _Underway) -> None:
+        if underway.next > underway.job.dispatch_cursor or not underway.plan.chunks:
+            underway.job = self._feeder.dispatcher.note(underway.job, underway.next, underway.put_until)
+            if ran := underway.job.totals.items:
+                self._speeds[underway.job.workload] = underway.job.milliseconds / 1000 / ran
+        underway.noted_at = self._feeder.clock.monotonic()
+
+    def _end(self, row: ReadyJob) -> None:
+        with self._lock:
+            self._underway.pop(row.job, None)
+            self._done.append(row)
+
+    def _remove_done(self) -> None:
+        """Remove the rows of jobs that had their turn, after the note of their last cursor."""
+        if self._done:
+            self._feeder.ready.remove(self._done)
+            for row in self._done:
+                if (room := self._rooms.get(room_of(row.job))) is not None:
+                    room.jobs.pop(row.job, None)
+            self._done = []
+
+    def _note_row(self) -> AbstractContextManager[None]:
+        """Write the row of the fleet if it is due. Return the wake-up for the next put, or a context that does nothing."""
+        now = self._feeder.clock.monotonic()
+        if now - self._noted_at < NOTED_EVERY:
+            return nullcontext()
+        self._noted_at = now
+        self._write_row(is_noted=False)
+        waiting = sum((self.row.waiting if self.row else {}).values())
+        return self._feeder.dispatcher.waking(self._window, self._depth + waiting)
+
+    def _write_row(self, *, is_noted: bool) -> None:
+        now = self._feeder.clock.now()
+        rows = {name: [*room.jobs.values()] for name, room in self._rooms.items() if room.jobs}
+        waiting = {name: sum(self._weigh(one).left for one in jobs) for name, jobs in rows.items()}
+        oldest = min((one.accepted_at for jobs in rows.values() for one in jobs), default=None)
+        self.row = FeedRow(
+            until=now + FED_FOR,
+            since=self._since,
+            by=self._feeder.following.name,
+            waiting=waiting,
+            window=self._window,
+            oldest=oldest,
+            is_noted=is_noted,
+        )
+        self._feeder.fleet.note_feed(self.row)

@@ -1,0 +1,89 @@
+"""Whose chunk is next, and how large the window is: decisions over plain data."""
+
+from collections import Counter
+
+from shared.concurrency import FleetPace
+from shared.pipeline.fair import LEAST, Choice, Ring, WaitingJob, may_be_fed, next_rest, next_window
+
+
+def job(name, left, seconds=1.0, put=0):
+    """Return a job that waits."""
+    return WaitingJob(name, left, put, seconds)
+
+
+def test_a_room_that_comes_new_is_served_first_also_beside_a_room_with_long_chunks():
+    """One chunk at least, whatever it takes."""
+    ring, flood = Ring(), [job("flood", 400, 2.0)]
+    assert ring.choose({"a": flood}, 5) == [Choice("flood", 5)]
+    found = ring.choose({"a": flood, "b": [job("tiny", 1, 10.0)]}, 3)
+    assert found == [Choice("tiny", 1), Choice("flood", 2)]
+
+
+def test_rooms_share_by_seconds_of_work_and_not_by_chunks():
+    """A room with ten times longer chunks gets a tenth of them."""
+    ring, rooms, put = Ring(), {"a": [job("long", 9_000, 2.0)], "b": [job("short", 90_000, 0.2)]}, Counter()
+    for _ in range(300):
+        for choice in ring.choose(rooms, 7):
+            put[choice.job] += choice.chunks
+    assert abs(put["long"] * 2.0 - put["short"] * 0.2) < 5
+
+
+def test_a_room_that_comes_back_before_the_others_had_their_turn_is_not_new():
+    """Else one job after another would always be first."""
+    ring, floods = Ring(), {name: [job(name, 400, 0.5)] for name in "abc"}
+    ring.choose(floods, 3)
+    order = []
+    for number in range(4):
+        [choice] = ring.choose({**floods, "d": [job(f"d{number}", 1, 0.5)]}, 1)
+        order.append(choice.job)
+    assert order == ["d0", "a", "b", "c"]
+
+
+def test_debts_end_with_idleness():
+    """A room that owed ten seconds, and came back after its jobs had ended, is served at once."""
+    ring, flood = Ring(), [job("flood", 400)]
+    ring.choose({"a": flood, "b": [job("b1", 1, 10.0)]}, 2)
+    ring.choose({"a": flood}, 4)
+    assert ring.choose({"a": flood, "b": [job("b2", 1, 10.0)]}, 1) == [Choice("b2", 1)]
+
+
+def test_inside_a_room_small_jobs_pass_a_large_one_and_equal_ones_end_one_after_the_other():
+    """By turns the oldest job and the oldest of which hardly anything was put."""
+    jobs = [job("large", 400, put=8), *(job(f"small-{number}", 1) for number in range(3))]
+    assert [choice.job for choice in Ring().choose({"a": jobs}, 6)] == [
+        "large", "small-0", "large", "small-1", "large", "small-2",
+    ]  # fmt: skip
+    equal = [job(f"equal-{number}", 100, put=50) for number in range(3)]
+    assert Ring().choose({"a": equal}, 100) == [Choice("equal-0", 100)]
+
+
+def test_the_window_follows_the_front_of_the_queues_within_what_is_decided():
+    """It grows where tasks find nothing, and falls to what ends where more waits than they need."""
+    pace = FleetPace(decided=100, in_work=24, seconds=1.0)
+    assert next_window(LEAST, visible=0, ended=0, pace=pace) == 2 * LEAST
+    assert next_window(64, visible=3, ended=0, pace=pace) == 96
+    assert next_window(190, visible=0, ended=0, pace=pace) == 200
+    assert next_window(200, visible=32, ended=24, pace=pace) == 58
+    assert next_window(58, visible=20, ended=24, pace=pace) == 58
+    assert next_window(58, visible=32, ended=0, pace=pace) == LEAST
+
+
+def test_who_has_room_puts_four_seconds_of_the_tasks_that_work():
+    """Of a hundred decided tasks perhaps fourteen run. A cold fleet soon has some."""
+    assert FleetPace(100, 24, 1.0).count_direct() == 4 * 48
+    assert FleetPace(100, 100, 0.05).count_direct() == 80 * 100
+    assert FleetPace(10, 0).count_direct() == 64
+    assert FleetPace(100, 14, 10.0).count_direct() == 49
+
+
+def test_the_feeder_rests_longer_where_few_tasks_have_long_chunks():
+    """Its reads stay a small part of the requests."""
+    assert next_rest(1, FleetPace(100, 100, 0.1)) == 0.5
+    assert next_rest(1, FleetPace(100, 24, 0.7)) == 17 * 3 * 0.7 / 24
+    assert next_rest(1, FleetPace(100, 24, 10.0)) == 5.0
+
+
+def test_a_room_whose_messages_fail_gets_nothing_new():
+    """Once as many of them rest as its part of the window has."""
+    assert may_be_fed({"bad": 40}, ["bad", "good"], 64) == ["good"]
+    assert may_be_fed({"bad": 32}, ["bad", "good"], 64) == ["bad", "good"]

@@ -1,0 +1,130 @@
+"""Jobs that do not fit wait for their turn, and one feeder puts their chunks: nothing is lost, and rooms take turns."""
+
+from dataclasses import replace
+
+import pytest
+
+from shared.app import Stores
+from shared.ledger.records import JobState
+from shared.pipeline.feed import Fed
+from shared.topology import rooms, submission_queue
+from tests.faults.world import SETTINGS
+from tests.pipeline.whole_app import running_app
+
+
+@pytest.fixture
+def app():
+    """An app with two rooms beside the common one, on an Azurite of its own."""
+    with running_app(rooms(["alpha", "beta"]), settings=replace(SETTINGS, rooms=("alpha", "beta"))) as made:
+        yield made
+
+
+def rows(app):
+    """Return what is left in the index and in the fleet's partition of jobs that wait for their turn."""
+    stores = Stores(app.others)
+    pending = app.others.tables.get_table_client("pending").list_entities()
+    ready = [row["RowKey"] for row in pending if "ready" in row["RowKey"]]
+    return ready, stores.fleet.read().feed
+
+
+def accept(app, room, job, items):
+    """Submit a job, and accept it without working on it."""
+    app.submit(job, items, room)
+    app.deliver(submission_queue(room))
+
+
+def test_a_job_that_does_not_fit_runs_to_its_end_by_the_feeder(app):
+    """Its first chunks go at once, the others by turns, and nothing is left behind."""
+    accept(app, "", "large", 150)
+    job = app.read("large")
+    assert (job.state, job.dispatch_cursor, job.chunks) == (JobState.DISPATCHING, 64, 150)
+    assert [key for key in rows(app)[0] if key.endswith("large")]
+    app.work_off()
+    job = app.read("large")
+    assert (job.state, job.totals.accepted.items, job.dispatch_cursor) == (JobState.COMPLETE, 300, 150)
+    assert rows(app) == ([], None)
+    # A job that comes after that is put at once again.
+    app.clock.advance(minutes=1)
+    app.run("small", 3)
+    assert app.read("small").state is JobState.COMPLETE
+
+
+def test_a_small_job_of_another_room_ends_before_a_flood(app):
+    """However many chunks of the first room wait."""
+    accept(app, "alpha", "flood", 400)
+    accept(app, "beta", "tiny", 1)
+    ended = []
+    feeder = replace(app.feeder, pause=lambda _seconds: (app.go_on(0.0), ended.append(states(app))))
+    assert feeder.follow() is Fed.EMPTY
+    app.work_off()
+    assert states(app) == (JobState.COMPLETE, JobState.COMPLETE)
+    assert (JobState.DISPATCHING, JobState.COMPLETE) in ended
+
+
+def states(app):
+    """Return the states of both jobs."""
+    return app.read("flood", "alpha").state, app.read("tiny", "beta").state
+
+
+def test_what_a_dead_feeder_put_and_did_not_note_is_put_again_and_counts_once(app):
+    """It dies at its first rest; the next one finds its row, and goes on from the cursor."""
+    accept(app, "", "large", 150)
+
+    class DiedError(BaseException):
+        """The process ended here."""
+
+    def die(_seconds):
+        raise DiedError
+
+    with pytest.raises(DiedError):
+        replace(app.feeder, pause=die).follow()
+    assert app.read("large").dispatch_cursor == 64
+    assert rows(app)[1] is not None
+    app.work_off()
+    job = app.read("large")
+    assert (job.state, job.totals.accepted.items, job.done) == (JobState.COMPLETE, 300, 150)
+    assert rows(app) == ([], None)
+
+
+def test_a_call_that_finds_the_right_to_feed_taken_ends_while_its_holder_lives(app):
+    """Without a row of the holder it comes again: the holder may be about to end."""
+    accept(app, "", "large", 150)
+    app.bus.complete(app.bus.waiting("permits"))
+    lease = app.stores.slots.lease_feeder()
+    assert app.feeder.follow() is Fed.TAKEN
+    assert len(app.bus.waiting("permits")) == 1
+    lease.release()
+    found = []
+
+    def try_too(_seconds):
+        if not found:
+            found.append((app.feeder.follow(), len(app.bus.waiting("permits"))))
+        app.go_on(1.0)
+
+    app.bus.complete(app.bus.waiting("permits"))
+    assert replace(app.feeder, pause=try_too).follow() is Fed.EMPTY
+    assert found == [(Fed.TAKEN, 0)]
+
+
+def test_the_tick_calls_a_feeder_if_the_call_was_lost(app):
+    """The pointer beside the ready row stays until nothing waits."""
+    accept(app, "", "large", 150)
+    app.bus.complete(app.bus.waiting("permits"))
+    app.app.tick()
+    assert len(app.bus.waiting("permits")) == 1
+    app.work_off()
+    assert app.read("large").state is JobState.COMPLETE
+
+
+def test_a_feeder_whose_time_is_up_hands_over_with_all_noted(app):
+    """The next one puts no chunk twice."""
+    accept(app, "", "large", 150)
+    app.bus.complete(app.bus.waiting("permits"))
+    while app.deliver("work-00"):
+        pass
+    assert replace(app.feeder, patience=0.0).follow() is Fed.HANDED_OVER
+    feed = rows(app)[1]
+    assert (feed.is_noted, len(app.bus.waiting("permits"))) == (True, 1)
+    assert app.read("large").dispatch_cursor == 64 + 64
+    app.work_off()
+    assert app.read("large").state is JobState.COMPLETE
