@@ -11,7 +11,7 @@ from azure.storage.blob import BlobLeaseClient
 from shared.app import App, Stores
 from shared.azure import BlobStore
 from shared.azure.connection_settings import BUS_CONNECTION, STORAGE_CONNECTION
-from shared.dequeue import Takeovers, WorkQueue
+from shared.dequeue import CONTAINER, BlobSlots, Takeovers, WorkQueue
 from shared.ids import RangeGenerator
 from shared.payload import Limits
 from shared.pending import RETENTION_POINTER, PendingTable
@@ -191,8 +191,8 @@ class JoinedWorld(ShardedWorld):
     shard_bytes = SHARD_BYTES
 
 
-class NoSlots:
-    """Slots of which none is leased."""
+class NoSlots(BlobSlots):
+    """Slots of which no list is read."""
 
     def list_held(self):
         """Return none, without a request."""
@@ -221,7 +221,8 @@ class Process:
         )
         self.stores = Stores(self.connections, clock=world.clock, parallel=1)
         # The host of these runs delivers the work itself, so nothing is woken.
-        self.stores.slots, self.stores.send_permits = NoSlots(), Unsent()
+        self.stores.slots = NoSlots(self.stores.container(CONTAINER), world.clock)
+        self.stores.send_permits = Unsent()
         self.app = App(self.connections, world.settings, world.workloads, stores=self.stores)
         client = self.connections.queues.get_queue_client
         # Waited for on a real storage.

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from shared.app import App, Stores
 from shared.azure.meter import BUS
+from shared.dequeue import CONTAINER
 from shared.grammar import room_job
 from shared.messages import Delivery
 from shared.pipeline.settle import Received
@@ -44,7 +45,8 @@ class WholeApp:
         self.metered.telemetry = self.others.telemetry = telemetry
         self.clock, self.stores = clock, Stores(self.metered, clock=clock)
         # It delivers by itself, so nothing is woken.
-        self.stores.slots, self.stores.send_permits = NoSlots(), Unsent()
+        self.stores.slots = NoSlots(self.stores.container(CONTAINER), clock)
+        self.stores.send_permits = Unsent()
         self.app = App(self.metered, settings, Workloads([workload or Sales()]), stores=self.stores)
         # While the feeder rests, others work.
         self.feeder = replace(self.app.stages.feeder, pause=self.go_on)
