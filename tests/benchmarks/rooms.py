@@ -1,14 +1,17 @@
-"""How long a room waits beside another one's submissions: `make bench ARGS="--only rooms"`.
+"""How long a room waits beside another one's work: `make bench ARGS="--only rooms"`.
 
-One small job in a room, alone and behind three hundred of another room, on the whole local stack with the deployed
-host.json. Both publishers send hints. Ratios of one run count; the seconds are this machine's.
+One small job in a room: alone, behind three hundred submissions of another room, and beside a job of another room with four
+hundred chunks of two seconds. On the whole local stack with the deployed host.json. Both publishers send hints. Ratios of
+one run count; the seconds are this machine's.
 """
 
 import argparse
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from shared.app import Stores
 from shared.azure import Connections
@@ -22,8 +25,12 @@ from tools.local.stack import StackOptions, running
 
 DOCUMENT = ROOT / "docs" / "appendix" / "dequeue.md"
 SETTINGS = {"SLUICE_ROOMS": "alpha,beta"}
+#: A transaction is a chunk, and takes so many seconds.
+TIMED = {"SLUICE_CHUNK_ITEMS": "1", "SLUICE_WORKLOADS": "tests.benchmarks.dequeue_workload:Timed"}
 #: Seconds that a room may wait longer than twice its time alone.
 ABOVE = 3.0
+#: Seconds within which a job of one chunk ends beside the flood of chunks.
+BESIDE_CHUNKS = 20.0
 EVERY = 0.05
 
 
@@ -32,6 +39,8 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser = argparse.ArgumentParser(prog="rooms", description=__doc__)
     parser.add_argument("--flood", type=int, default=300, help="submissions of the other room")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--chunks", type=int, default=400, help="of the other room's job")
+    parser.add_argument("--work", type=float, default=2.0, help="seconds of a chunk")
     options = parser.parse_args(arguments)
     alone, beside = [], []
     with (
@@ -51,20 +60,56 @@ def main(arguments: Sequence[str] = ()) -> int:
         (what, f"{statistics.median(found):.2f} s", f"{max(found):.2f} s")
         for what, found in (("alone", alone), (f"behind {options.flood} of another room", beside))
     ]
+    quiet, loud = _beside_chunks(options.chunks, options.work, options.rounds)
+    rows += [
+        (what, f"{statistics.median(found):.2f} s", f"{max(found):.2f} s")
+        for what, found in (
+            (f"alone, its chunk takes {options.work:g} s", quiet),
+            (f"the same beside {options.chunks} such chunks of another room", loud),
+        )
+    ]
     table = markdown(("one small job of a room", "median", "worst"), rows)
     sys.stdout.write(f"{table}\n")
     write(DOCUMENT, "rooms", table)
-    return int(max(beside) > 2 * statistics.median(alone) + ABOVE)
+    is_late = max(beside) > 2 * statistics.median(alone) + ABOVE
+    return int(is_late or max(loud) > BESIDE_CHUNKS * options.work / 2)
 
 
-def _submit(publisher: Publisher, job: str) -> None:
-    publisher.submit(job=job, transactions=[{"account": "a", "plan": "basic", "quantity": "1"}])
+def _beside_chunks(chunks: int, work: float, rounds: int) -> tuple[list[float], list[float]]:
+    """Return the seconds of a job of one chunk, alone and while another room's job has so many."""
+    with tempfile.TemporaryDirectory() as folder:
+        stamps = Path(folder) / "stamps"
+        stamps.touch()
+        settings = {**SETTINGS, **TIMED, "DEQUEUE_STAMPS": str(stamps), "DEQUEUE_WORK": str(work)}
+        with (
+            running(StackOptions(instances=2, settings=settings)) as stack,
+            Connections.parse(stack.settings) as connections,
+        ):
+            stores = Stores(connections)
+            with Publisher.connect(connections, "alpha") as alpha, Publisher.connect(connections, "beta") as beta:
+                _take(stores, beta, "warm", 0, "timed")
+                quiet = [_take(stores, beta, "alone", number, "timed") for number in range(rounds)]
+                _submit(alpha, "flood", "timed", chunks)
+                # The flood is under way, and all that may be put at once is on the queues.
+                while (flood := stores.ledger.read("alpha~flood")) is None or flood.done < 1:
+                    time.sleep(EVERY)
+                loud = [_take(stores, beta, "beside", number, "timed") for number in range(rounds)]
+                flood = stores.ledger.read("alpha~flood")
+                if flood is None or flood.state in FINISHED:
+                    raise RuntimeError(f"the flood of {chunks} chunks ended before the last of {rounds} jobs beside it")
+    return quiet, loud
 
 
-def _take(stores: Stores, publisher: Publisher, what: str, number: int) -> float:
+def _submit(publisher: Publisher, job: str, workload: str = "billing", items: int = 1) -> None:
+    usage = {"account": "a", "plan": "basic", "quantity": "1"}
+    some = [usage if workload == "billing" else {"number": number} for number in range(items)]
+    publisher.submit(job=job, workload=workload, transactions=some)
+
+
+def _take(stores: Stores, publisher: Publisher, what: str, number: int, workload: str = "billing") -> float:
     """Submit a job and return the seconds until its end."""
     began = time.monotonic()
-    _submit(publisher, f"{what}-{number}")
+    _submit(publisher, f"{what}-{number}", workload)
     _wait(stores, [f"beta~{what}-{number}"])
     return time.monotonic() - began
 
