@@ -236,6 +236,7 @@ class Stores(Closing):
             attempts=self.attempts,
             parked=self.parked_table,
             queues=self.connections.queues,
+            ready=self.ready,
             work_queues=work_queues,
         )
 

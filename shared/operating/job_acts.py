@@ -2,7 +2,8 @@
 
 Reads what a person asks about one job: how far it is, what is tried again, what waits, and why it is slow.
 
-An open job costs four requests and up to two for each of its queues; an ended job costs two.
+An open job costs four requests, one more while not all of its chunks are put, and up to two for each of its queues; an
+ended job costs two.
 
 Reads the outputs of a job as lines: its output, its rejected transactions with their reasons, its totals.
 
@@ -29,11 +30,12 @@ from shared.azure import expecting_an_answer
 from shared.clock import Clock
 from shared.concurrency import Rules, RulesBlob, parse
 from shared.errors import ActStaleError, JobStateError, SignalNotSentError
+from shared.grammar import room_of
 from shared.ledger import FINISHED, Job, JobList, JobState, Ledger, Listed, change, counting, may_dispatch, resume
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
 from shared.parked import DOOR, Attempts, Entry, FailedAttempt, ParkedTable, chunk_of_key
 from shared.pending import DISPATCH_POINTER, PendingTable, Pointer
-from shared.pipeline import FinishCall, Outputs, TotalsTable
+from shared.pipeline import FinishCall, Outputs, ReadyTable, TotalsTable
 from shared.refusals import Reason
 from shared.signals import Signals
 from shared.topology import work_queues_of
@@ -120,6 +122,8 @@ class JobLook:
     #: Messages that failed and are tried again.
     retried: Sequence[FailedAttempt] = ()
     queues: Sequence[QueueLook] = ()
+    #: How many older jobs of its room wait for their turn too. None: it does not wait for its turn.
+    older: int | None = None
     #: Submissions of this id that were parked at acceptance, also where an earlier one was accepted.
     refused: Sequence[Entry] = field(default=())
 
@@ -132,6 +136,7 @@ class JobReader:
     attempts: Attempts
     parked: ParkedTable
     queues: QueueServiceClient
+    ready: ReadyTable
     #: The number of work queues of the installation.
     work_queues: int
 
@@ -140,7 +145,7 @@ class JobReader:
         job, refused = self.ledger.read(job_id), self.list_refused(job_id)
         if job is None or job.state in _CLOSED:
             return JobLook(job, refused=refused)
-        return JobLook(job, self._list_retried(job), self._read_queues(job), refused)
+        return JobLook(job, self._list_retried(job), self._read_queues(job), self._count_older(job), refused)
 
     def list_refused(self, job_id: str) -> list[Entry]:
         """Return the open entries at the door that claim the job. One request."""
@@ -161,6 +166,12 @@ class JobReader:
         # A message that was put a second time may have ended its chunk: the notes of the first one stay.
         ended = self.ledger.rows_of(job.job, chunks) if chunks else {}
         return [one for one in found if chunk_of_key(one.key) not in ended]
+
+    def _count_older(self, job: Job) -> int | None:
+        if not may_dispatch(job):
+            return None
+        waiting = [one.job for one in self.ready.read(room_of(job.job))]
+        return waiting.index(job.job) if job.job in waiting else None
 
     def _read_queues(self, job: Job) -> list[QueueLook]:
         if job.state not in _WORKING:
@@ -223,11 +234,20 @@ def explain_pace(look: JobLook, now: datetime) -> list[str]:
         return []
     if job.state is JobState.HELD:
         return [f"it waits behind gate {job.gate}: sluice gate status {job.gate}"]
+    waits = _explain_turn(job, look.older)
     if job.state is JobState.PLANNING:
-        return [job.problem or "its plan is being made"]
+        return waits or [job.problem or "its plan is being made"]
     if job.state is JobState.PAUSED:
         return [f"it is paused ({job.problem or 'too many of its chunks are parked'}): sluice jobs resume {job.job}"]
-    return [*_explain_retries(look.retried), *_explain_queues(look.queues, now)]
+    return [*_explain_retries(look.retried), *waits, *_explain_queues(look.queues, now)]
+
+
+def _explain_turn(job: Job, older: int | None) -> list[str]:
+    if older is None:
+        return []
+    said = f"{job.chunks - job.dispatch_cursor:,} of its {job.chunks:,} chunks wait for their turn on the queues"
+    jobs = "job" if older == 1 else "jobs"
+    return [f"{said}, behind {older} older {jobs} of its room" if older else said]
 
 
 def _explain_retries(retried: Sequence[FailedAttempt]) -> list[str]:

@@ -42,7 +42,7 @@ class Fleet:
             pushback=Pushback(self.clock),
             record=self.recorded.append,
             clock=self.clock,
-            **options,
+            **{"lane": lambda: 0, "top_up": lambda _depth, _tasks: 0} | options,
         )
 
     def put(self, number):

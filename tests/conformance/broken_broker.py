@@ -109,7 +109,7 @@ def _endless_lives():
 
 def _no_filters():
     def all_of_it(self, parcel, sequence, now):
-        for branch in self._branches:
+        for branch in self.branches.values():
             branch.queue.put(parcel, next(branch.numbers), sequence, now)
 
     broker._Fan.__call__ = all_of_it

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 
 from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFoundError
 from azure.servicebus.exceptions import ServiceBusError
@@ -48,7 +49,7 @@ class Host:
 
     def _round(self):
         worked = [self._deliver(name, queue) for name, queue in self._queues.items()]
-        worked += [self._settle(), self._signal()]
+        worked += [self._settle(), self._signal(), self._feed()]
         return any(worked)
 
     def _is_idle(self):
@@ -152,6 +153,26 @@ class Host:
                 self._app.app.release(Hint.of(letter.subject, json.loads(letter.body)["sluice"]))
         self._complete(letters)
         return True
+
+    def _feed(self):
+        letters = self._world.bus.waiting("permits")
+        if "permits" in self._hold_back or not letters:
+            return False
+        self._world.bus.deliver(letters)
+        feeder = replace(self._app.app.stages.feeder, pause=self._rest)
+        for letter in letters:
+            self._plan.stage = "feed"
+            feeder.follow(letter.deliveries)
+        self._complete(letters)
+        return True
+
+    def _rest(self, seconds):
+        """Work while a feeder rests."""
+        self._world.clock.advance(seconds=seconds)
+        for name, queue in self._queues.items():
+            self._deliver(name, queue)
+        self._settle()
+        self._plan.stage = "feed"
 
     def _complete(self, letters):
         self._plan.stage = "host"

@@ -34,7 +34,18 @@ from tests.faults.host import StuckError, bury_dead_letter
 from tests.faults.invariants import breaches
 from tests.faults.plan import KilledError, Plan
 from tests.faults.sales import PERMANENT, UNKNOWN
-from tests.faults.world import GATE, INLINE, MOST_TICKS, JoinedWorld, SegmentedWorld, ShardedWorld, World, sales
+from tests.faults.world import (
+    GATE,
+    INLINE,
+    MOST_TICKS,
+    FedWorld,
+    JoinedWorld,
+    SegmentedWorld,
+    ShardedWorld,
+    UnfedWorld,
+    World,
+    sales,
+)
 
 A, B, C = "job-a", "job-b", "job-c"
 GOOD = sales("x", "w", "x", "", "w", "x")
@@ -42,7 +53,7 @@ OTHER = sales("z", "z")
 BROKEN = sales("x", "bad", "w", "", "odd", "x")
 #: A slice that holds neither.
 _EMPTY = next(number for number in range(SLICES) if number not in {slice_of(A), slice_of(B)})
-NOT_WORK = ("submissions", "work-00", "results", "signals")
+NOT_WORK = ("submissions", "work-00", "results", "signals", "permits")
 
 
 def only(*stages):
@@ -110,6 +121,13 @@ def accepted(world, app):
     app.host(hold_back=only("submissions")).run()
 
 
+def two_accepted(world, app):
+    """Accept two jobs."""
+    submitted(world, app)
+    submitted(world, app, job=B, found=OTHER)
+    app.host(hold_back=only("submissions")).run()
+
+
 def processed(world, app):
     """Have the results of a job on the bus."""
     accepted(world, app)
@@ -130,6 +148,11 @@ def submit_again(world, app):
 def accept(world, app):
     """Accept and dispatch."""
     app.host(hold_back=only("submissions")).run()
+
+
+def feed(world, app):
+    """Put the chunks that wait for their turn, while others are worked on."""
+    app.host(hold_back=only("permits", "work-00", "results")).run()
 
 
 def process(world, app):
@@ -528,6 +551,11 @@ SCENARIOS = (
         parked=(("accept", "unknown_kind"),) * 7,
     ),
     Scenario("process", accepted, process, runs=3),
+    Scenario("accept, and wait for a turn", submitted, accept, world=FedWorld, runs=3),
+    Scenario("accept, and all of it waits for a turn", submitted, accept, world=UnfedWorld, runs=3),
+    Scenario("feed", accepted, feed, world=FedWorld),
+    Scenario("feed two jobs", two_accepted, feed, world=UnfedWorld),
+    Scenario("feed, then all is lost", accepted, feed, forgets=True, world=FedWorld),
     Scenario("process, the bus refuses", accepted, process_refused, runs=3),
     Scenario("process, then the bus loses all", accepted, process_and_lose, runs=6),
     Scenario("settle and finish", processed, everything, runs=3),

@@ -4,8 +4,9 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from types import SimpleNamespace
 
-from azure.core.exceptions import HttpResponseError
+from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
 from azure.storage.blob import BlobLeaseClient
 
 from shared.app import App, Stores
@@ -74,6 +75,8 @@ class World:
     queues = QUEUES
     #: Chunks of a segment. None: as many as the app takes.
     segment_chunks = None
+    #: Chunks of a job that are put at once; the others wait for their turn. None: as many as the app puts.
+    direct = None
     workload, shards, shard_bytes = Sales, SHARDS, SHARD_BYTES
 
     def __init__(self, storage, journal):
@@ -191,6 +194,18 @@ class JoinedWorld(ShardedWorld):
     shard_bytes = SHARD_BYTES
 
 
+class FedWorld(World):
+    """One that puts one chunk of a job at once."""
+
+    direct = 1
+
+
+class UnfedWorld(FedWorld):
+    """One that puts no chunk at once."""
+
+    direct = 0
+
+
 class NoSlots(BlobSlots):
     """Slots of which no list is read."""
 
@@ -231,6 +246,14 @@ class Process:
         )
         # The clock stands still while the tick waits for a wave.
         self.stores.replay_stepper.pause = lambda seconds: world.clock.advance(seconds=seconds)
+        if world.direct is not None:
+            starter = self.app.stages.starter
+            object.__setattr__(
+                starter,
+                "direct",
+                SimpleNamespace(take=lambda chunks: min(chunks, world.direct), following=starter.direct.following),
+            )
+            self._outlive_feeder()
         if world.segment_chunks is not None:
             finisher = self.app.stages.finisher
             made = Finisher(replace(finisher._tools, shard_bytes=world.shard_bytes))
@@ -238,6 +261,12 @@ class Process:
                 made._segments, segment_chunks=world.segment_chunks, shards=world.shards, apart=1
             )
             finisher._shards = made._shards
+
+    def _outlive_feeder(self):
+        """Have the lease of a feeder in a process of before end, as it does after twenty seconds."""
+        blob = self.world.observer().blobs.get_container_client(CONTAINER).get_blob_client("feeder")
+        with suppress(ResourceNotFoundError, ResourceExistsError):
+            BlobLeaseClient(blob).break_lease(0)
 
     def host(self, **options):
         """Return the host of this process."""

@@ -17,7 +17,7 @@ HELD = {
     "after a restart": (f"{BUS}/test_recovery.py", "test_clients_find_a_broker_that_came_back_empty"),
     "HTTP administration, `ServiceBusAdministrationClient`": (
         f"{BUS}/test_administration.py",
-        "test_changes_are_refused_with_the_reason",
+        "test_a_change_of_what_is_there_is_refused_by_name",
     ),
     "receivers that compete": (f"{BUS}/test_queue_settlement.py", "test_competing_receivers_share_the_messages"),
     "connection lost with a session held": (f"{BUS}/test_recovery.py", "test_a_broken_connection_frees_its_session"),

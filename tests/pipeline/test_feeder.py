@@ -6,6 +6,7 @@ import pytest
 
 from shared.app import Stores
 from shared.ledger.records import JobState
+from shared.operating import explain_pace
 from shared.pipeline.feed import Fed
 from shared.topology import rooms, submission_queue
 from tests.faults.world import SETTINGS
@@ -59,6 +60,18 @@ def test_a_small_job_of_another_room_ends_before_a_flood(app):
     app.work_off()
     assert states(app) == (JobState.COMPLETE, JobState.COMPLETE)
     assert (JobState.DISPATCHING, JobState.COMPLETE) in ended
+
+
+def test_a_job_says_that_it_waits_for_its_turn(app):
+    """Also one of which nothing was put: its plan was made long ago."""
+    accept(app, "alpha", "flood", 400)
+    accept(app, "alpha", "next", 200)
+    reader, now = app.stores.job_reader(1), app.clock.now()
+    first, second = (explain_pace(reader.look(f"alpha~{job}"), now) for job in ("flood", "next"))
+    assert first[0] == "336 of its 400 chunks wait for their turn on the queues"
+    assert second[0] == "200 of its 200 chunks wait for their turn on the queues, behind 1 older job of its room"
+    app.work_off()
+    assert explain_pace(reader.look("alpha~next"), now) == []
 
 
 def states(app):
