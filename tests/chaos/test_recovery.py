@@ -19,7 +19,8 @@ def test_the_work_of_a_killed_process_goes_on_elsewhere(stage):
     """One kill, and every output exact. What the host's trigger delivered was hidden for ten minutes."""
     seen, found = measure(STAGES[stage], kills=1)
     assert found == []
-    assert seen[0].ended <= WORST
+    # Not until all jobs ended: on a slow machine the host may have received some that no function had taken over yet.
+    assert seen[0].again <= WORST
 
 
 @pytest.mark.ci("a stack at the deployed locks for two minutes")
