@@ -18,7 +18,7 @@ from shared.errors import SettingsError
 from shared.grammar import read_rooms
 from shared.names import find_switched, misspelt, unread
 from shared.parked import DEFAULT_POLICY, PoisonPolicy
-from shared.scaling import PUBLIC, InstanceRequest, WarmChoice
+from shared.scaling import PUBLIC, WarmChoice
 from shared.telemetry import TelemetryChoice
 from shared.topology import MOST_WORK_QUEUES, Entities, rooms as entities_of_rooms, topology
 from shared.values import SettingReader, problems_of
@@ -149,11 +149,6 @@ class Settings:
     def capability(self, name: str) -> Chosen | None:
         """Return the capability of this name, or None where it is off."""
         return next((one for one in self.capabilities if one.name == name), None)
-
-    @property
-    def instance_request(self) -> InstanceRequest:
-        """The plan of instances for this installation, with every other value at its default."""
-        return InstanceRequest()
 
     @classmethod
     def parse(cls, environ: Mapping[str, str]) -> Self:

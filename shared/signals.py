@@ -185,24 +185,33 @@ class BusPermits(_Kept):
         return sent
 
 
-class QueuePermits(Closing):
-    """SendPermits over a storage queue, whose trigger starts the work."""
+class _OnQueue(Closing):
+    """Sends on the storage queue `wake`, whose trigger starts the work."""
 
     def __init__(self, queue: QueueClient) -> None:
         self._queue = queue
+
+    def _send(self, message: Permit | FeedCall, seconds: float = 0.0) -> None:
+        """Send a message, which comes after so many seconds. Raises AzureError."""
+        body, life = encode_permit(message).decode(), int(SIGNAL_LIFE.total_seconds())
+        self._queue.send_message(body, visibility_timeout=int(seconds), time_to_live=life)
+
+    def close(self) -> None:
+        """Do nothing: the connections hold its client."""
+
+
+class QueuePermits(_OnQueue):
+    """SendPermits over a storage queue."""
 
     def __call__(self, permits: Sequence[Permit], /) -> int:
         """Send each by a request. If storage does not answer, the tick sends permits later."""
         for sent, permit in enumerate(permits):
             try:
-                self._queue.send_message(encode_permit(permit).decode(), time_to_live=int(SIGNAL_LIFE.total_seconds()))
+                self._send(permit)
             except AzureError as error:
                 tell(events.PERMITS_UNSENT, permits=len(permits) - sent, error=describe_error(error))
                 return sent
         return len(permits)
-
-    def close(self) -> None:
-        """Do nothing: the connections hold its client."""
 
 
 class CallFeeder(Protocol):
@@ -228,24 +237,15 @@ class BusFeedCalls(_Kept):
             tell(events.FEEDER_UNCALLED, error=describe_error(error))
 
 
-class QueueFeedCalls(Closing):
-    """CallFeeder over the storage queue `wake`."""
-
-    def __init__(self, queue: QueueClient) -> None:
-        self._queue = queue
+class QueueFeedCalls(_OnQueue):
+    """CallFeeder over a storage queue."""
 
     def __call__(self, seconds: float = 0.0, /) -> None:
         """Call a feeder, after so many seconds. If storage does not answer, the tick calls one later."""
-        life = int(SIGNAL_LIFE.total_seconds())
         try:
-            self._queue.send_message(
-                encode_permit(FeedCall()).decode(), visibility_timeout=int(seconds), time_to_live=life
-            )
+            self._send(FeedCall(), seconds)
         except AzureError as error:
             tell(events.FEEDER_UNCALLED, error=describe_error(error))
-
-    def close(self) -> None:
-        """Do nothing: the connections hold its client."""
 
 
 class BusHints(_Kept):

@@ -54,7 +54,7 @@ from shared.pipeline import (
     Waking,
     point_at,
 )
-from shared.scaling import Warmer, connect_manager
+from shared.scaling import InstanceRequest, Warmer, connect_manager
 from shared.settings import Settings
 from shared.topology import URGENT, work_queue_names
 from shared.workloads import Workloads
@@ -385,7 +385,7 @@ class AppStages:
             sources=stores.warm_sources,
             manager=partial(connect_manager, settings.warm.endpoint, client_id=settings.warm.identity, retries=0),
             site=settings.warm.site,
-            wanted=settings.instance_request,
+            wanted=InstanceRequest(),
             overdue=settings.chunk_overdue,
             clock=self.clock,
         )

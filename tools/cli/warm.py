@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -73,7 +73,7 @@ def forecast(
     parsed = Settings.parse(values)
     within = timedelta(minutes=minutes)
     seconds, held = stores.warm_sources.chunk_seconds(), stores.warm_sources.measure_held(gate)
-    wanted = replace(parsed.instance_request, within=within, most=parsed.warm.most, chunk_seconds=seconds)
+    wanted = InstanceRequest(within=within, most=parsed.warm.most, chunk_seconds=seconds)
     return WarmForecast(
         request=WarmRequest(parsed.warm.site, within, parsed.warm.most),
         wanted=wanted,
@@ -147,7 +147,7 @@ def _carry_out(stores: Stores, values: Mapping[str, str], by: str, why: str, *, 
         sources=stores.warm_sources,
         manager=partial(connect_manager, parsed.warm.endpoint),
         site=parsed.warm.site,
-        wanted=parsed.instance_request,
+        wanted=InstanceRequest(),
         overdue=parsed.chunk_overdue,
         clock=stores.clock,
     )

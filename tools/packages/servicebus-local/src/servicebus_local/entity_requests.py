@@ -21,7 +21,7 @@ from servicebus_local.refusal import ARGUMENT, Refusal, not_implemented
 _SERVICE_BUS: Final = "{http://schemas.microsoft.com/netservices/2010/10/servicebus/connect}"
 _TYPE: Final = "{http://www.w3.org/2001/XMLSchema-instance}type"
 _SPAN: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
-#: The service's longest spans have more days than Python's.
+#: A span of more days has no end: the service writes that as one of 10,675,199 days.
 _MOST_DAYS: Final = 10_000_000
 #: What would make an entity another one than the client takes it for.
 _REFUSED: Final = ("ForwardTo", "DefaultRuleDescription", "DefaultRuleAction")
