@@ -104,8 +104,31 @@ check("what is not there is not found", async () => {
   assert.equal(await administration.queueExists(fresh("plain")), true);
 });
 
-check("changes are refused with the reason", async () => {
-  await assert.rejects(administration.createQueue("new"), /entities come from its file alone/);
+check("a queue that is made is there with its settings, and is not there once it is removed", async () => {
+  const made = { lockDuration: "PT5S", maxDeliveryCount: 3, requiresSession: true };
+  await administration.createQueue("made", made);
+  const { lockDuration, maxDeliveryCount, requiresSession } = await administration.getQueue("made");
+  assert.deepEqual({ lockDuration, maxDeliveryCount, requiresSession }, made);
+  await assert.rejects(administration.createQueue("made"), { code: "MessageEntityAlreadyExistsError" });
+  await administration.deleteQueue("made");
+  assert.equal(await administration.queueExists("made"), false);
+});
+
+check("a subscription that is made takes what its rule lets pass", async () => {
+  await administration.createTopic("made-topic");
+  await administration.createSubscription("made-topic", "red");
+  await administration.deleteRule("made-topic", "red", "$Default");
+  await administration.createRule("made-topic", "red", "only-red", { applicationProperties: { kind: "red" } });
+  const sender = closing(bus.createSender("made-topic"));
+  await sender.sendMessages([{ body: 1 }, { body: 2, applicationProperties: { kind: "red" } }]);
+  const [{ body }, ...more] = await take(closing(bus.createReceiver("made-topic", "red")), 1);
+  assert.deepEqual([body, more.length], [2, 0]);
+  await administration.deleteTopic("made-topic");
+  assert.equal(await administration.topicExists("made-topic"), false);
+});
+
+check("a setting that is not built is refused with the reason", async () => {
+  await assert.rejects(administration.createQueue("new", { forwardTo: fresh("plain") }), /'ForwardTo' of an entity/);
   assert.equal(await administration.queueExists("new"), false);
 });
 

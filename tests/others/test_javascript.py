@@ -27,7 +27,7 @@ AREAS = {
     "rules": 12,
     "throttling": 3,
     "secure": 6,
-    "administration": 14,
+    "administration": 16,
     "storage": 10,
 }
 #: Operations a second for each entity, of a bus that has a limit.
