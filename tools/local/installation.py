@@ -26,6 +26,7 @@ from tools.local.paths import (
     BROWSER,
     C_LIBRARY,
     GO,
+    LIBRARIES,
     LOGS,
     OTHERS,
     PACKAGES,
@@ -38,6 +39,7 @@ from tools.local.paths import (
 )
 
 C_FILE = ROOT / "tests" / "others" / "uamqp.txt"
+LIBRARIES_FILE = ROOT / "tests" / "others" / "libraries.txt"
 APP_FILE = ROOT / "requirements.txt"
 REQUIREMENTS = ROOT / "tools" / "requirements-dev.txt"
 PROJECT = ROOT / "pyproject.toml"
@@ -77,7 +79,7 @@ def ensure_others() -> None:
     ensure()
     _step("JavaScript SDKs", OTHERS / STAMP, f"{_digest(*OTHERS_FILES)}\n", lambda: _npm_ci(OTHERS, OTHERS_FILES))
     # Some machines lack what these need, and the tests that use them are skipped by name.
-    for ensure_one in (ensure_worker, _ensure_go, _ensure_c):
+    for ensure_one in (ensure_worker, _ensure_go, _ensure_c, _ensure_libraries):
         try:
             ensure_one()
         except SetupError as error:
@@ -102,6 +104,10 @@ def _ensure_go() -> None:
 def _ensure_c() -> None:
     into = ("--target", str(C_LIBRARY), "--upgrade", "--requirement", str(C_FILE))
     _step("AMQP library for C", C_LIBRARY / STAMP, f"{sys.version} {_digest(C_FILE)}\n", lambda: _install(*into))
+
+
+def _ensure_libraries() -> None:
+    _environment("Python libraries for the bus", LIBRARIES, sys.executable, LIBRARIES_FILE)
 
 
 def python_of_worker() -> str:

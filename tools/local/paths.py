@@ -20,6 +20,8 @@ OTHERS = STACK / "others"
 GO = STACK / "go"
 #: Microsoft's AMQP library for C, only where `make others` ran with Python 3.12 or earlier.
 C_LIBRARY = STACK / "c"
+#: An environment with other people's Python libraries for the bus, only where `make others` ran.
+LIBRARIES = STACK / "libraries"
 #: An environment with Microsoft's worker library, only where `make up WORKER=microsoft` or `make others` ran.
 WORKER = STACK / "worker"
 #: An environment with the packages that are deployed, only where `make deploy` ran.

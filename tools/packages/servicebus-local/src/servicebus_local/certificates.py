@@ -12,26 +12,32 @@ _LIFE = timedelta(days=30)
 _LEFT = timedelta(days=1)
 
 
-def tls_context(folder: Path) -> ssl.SSLContext:
-    """Return what the broker answers TLS with. Its files are made where the folder has none that last."""
-    if not _lasts(folder):
-        _make(folder)
+def tls_context(folder: Path, name: str = "") -> ssl.SSLContext:
+    """Return what the broker answers TLS with. Its files are made where the folder has none that last.
+
+    `name`: one more name of the broker, for clients that know Azure's names alone.
+    """
+    if not _lasts(folder, name):
+        _make(folder, name)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / _SERVER)
     return context
 
 
-def _lasts(folder: Path) -> bool:
+def _lasts(folder: Path, name: str) -> bool:
     from cryptography import x509  # noqa: PLC0415 - only TLS needs it
 
     try:
         found = [x509.load_pem_x509_certificate((folder / name).read_bytes()) for name in (AUTHORITY, _SERVER)]
     except (OSError, ValueError):
         return False
+    names = found[1].extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    if name and name not in names.get_values_for_type(x509.DNSName):
+        return False
     return min(one.not_valid_after_utc for one in found) > datetime.now(UTC) + _LEFT
 
 
-def _make(folder: Path) -> None:
+def _make(folder: Path, name: str) -> None:
     from cryptography import x509  # noqa: PLC0415 - as above
     from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415 - as above
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - as above
@@ -70,7 +76,8 @@ def _make(folder: Path) -> None:
             )
         )
 
-    here = [x509.DNSName("localhost"), *(x509.IPAddress(ipaddress.ip_address(one)) for one in ("127.0.0.1", "::1"))]
+    names = [x509.DNSName(one) for one in ("localhost", name) if one]
+    here = [*names, *(x509.IPAddress(ipaddress.ip_address(one)) for one in ("127.0.0.1", "::1"))]
     root = begun("servicebus_local authority", root_key, is_authority=True).sign(root_key, hashes.SHA256())
     own = (
         begun("localhost", own_key, is_authority=False)

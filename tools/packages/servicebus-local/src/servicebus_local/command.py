@@ -54,6 +54,12 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         help="take TLS beside plain connections; the folder gets the certificates: trust its ca.pem",
     )
     parser.add_argument(
+        "--tls-name",
+        default="",
+        metavar="NAME",
+        help="one more name of the certificate, for clients that know Azure's alone",
+    )
+    parser.add_argument(
         "--sas-key", metavar="KEY", help=f"take only tokens of the policy {POLICY} with this key; without it any"
     )
     parser.add_argument("--end-with-stdin", action="store_true", help="end when standard input does: for a launcher")
@@ -62,7 +68,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 async def _serve(options: argparse.Namespace, broker: Broker) -> None:
-    tls = None if options.tls is None else tls_context(options.tls)
+    tls = None if options.tls is None else tls_context(options.tls, options.tls_name)
     gatekeeper = None if options.sas_key is None else Gatekeeper(options.sas_key)
     server = Server(broker, tls=tls, gatekeeper=gatekeeper)
     port = await server.start(options.port)

@@ -32,6 +32,7 @@ class Options(TypedDict, total=False):
     lock_seconds: float | None
     operations_per_second: int | None
     tls: Path | None
+    tls_name: str
     sas_key: str | None
 
 

@@ -96,14 +96,19 @@ def test_a_client_without_tls_is_served_on_the_same_port(secure):
 
 
 def test_the_certificate_is_kept_until_it_ends(tmp_path):
-    """Who trusts the authority need not trust another one after a restart."""
+    """Who trusts the authority need not trust another one after a restart, unless the broker has a name more."""
     tls_context(tmp_path)
     before = (tmp_path / AUTHORITY).read_bytes()
     tls_context(tmp_path)
     assert (tmp_path / AUTHORITY).read_bytes() == before
+    tls_context(tmp_path, "local.servicebus.windows.net")
+    named = (tmp_path / AUTHORITY).read_bytes()
+    assert named != before
+    tls_context(tmp_path)
+    assert (tmp_path / AUTHORITY).read_bytes() == named
     (tmp_path / "server.pem").write_text("broken")
     tls_context(tmp_path)
-    assert (tmp_path / AUTHORITY).read_bytes() != before
+    assert (tmp_path / AUTHORITY).read_bytes() != named
 
 
 def test_the_certificate_passes_the_strictest_check(folder):
