@@ -39,7 +39,7 @@ def show_causes(visit: Visit) -> Page:
     values = {
         "causes": causes,
         "shown": [(cause, cause.trend(visit.now)) for cause in causes[:MOST_CAUSES]],
-        "number": sum(cause.open for cause in causes),
+        "number": sum(cause.open + cause.over for cause in causes),
         "is_complete": is_complete,
         "of_job": job,
     }
