@@ -162,10 +162,10 @@ var line = union(said, wrong ? ['HAS_REGISTRATION is not read: azd env set SLUIC
 var rightsByPart = [for part in parts: part.senders]
 var rights = flatten(rightsByPart)
 var parts = [for one in line: known[one]]
-var isSelling = contains(line, 'registration')
 // How many bus queues of a kind there are, by the setting that says it.
+var counted = [for part in parts: part.counted]
 var counts = { none: 1, SLUICE_SEAT_LANES: int(decided.SLUICE_SEAT_LANES) }
-var lineSettings = union({ SLUICE_CAPABILITIES: join(line, ',') }, isSelling ? { SLUICE_SEAT_LANES: decided.SLUICE_SEAT_LANES } : {})
+var lineSettings = union({ SLUICE_CAPABILITIES: join(line, ',') }, contains(counted, 'SLUICE_SEAT_LANES') ? { SLUICE_SEAT_LANES: decided.SLUICE_SEAT_LANES } : {})
 var senders = {
   orderSenders: union(whoDeploys, given.orderSenders)
   paymentSenders: union(whoDeploys, given.paymentSenders)

@@ -201,6 +201,8 @@ class Capability:
     commands: tuple[CommandGroup, ...] = ()
     #: `module:NAME` of its pages. The console alone imports it.
     pages: str = ""
+    #: `module:function` of its part of `make demo`. It gets the app's address, the connections, and the printer.
+    demo: str = ""
     sequences: tuple[NumberSequence, ...] = ()
     #: `module:TABLES` of the tables that its pages of the documentation have, each as its header and rows.
     tables: str = ""

@@ -28,7 +28,6 @@
     - LaterFormatError, also a NewerVersionError
   - ReadModelError
     - MigrationRefusedError, ViewCorruptError
-  - SeatsBalanceError
 - SettingsError, a ValueError; UserExitError, an Exception as any other of the user's code
 """
 
@@ -306,10 +305,6 @@ class MigrationRefusedError(ReadModelError):
 
 class ViewCorruptError(ReadModelError):
     """A row of a view or of the pointers holds something that Sluice never wrote, or the log lacks events of it."""
-
-
-class SeatsBalanceError(SluiceError):
-    """An event would leave seats of a conference in two places or in no place. Nothing more is decided for it."""
 
 
 class SettingsError(ValueError):

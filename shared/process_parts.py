@@ -19,7 +19,7 @@ from shared.clock import Closing, all_tried
 from shared.errors import DecisionFailedError, RefusedError
 from shared.grammar import NAME
 from shared.messages import Delivery, unwrap
-from shared.parked import Claim, Entry, Stage, content_key
+from shared.parked import Claim, Entry, EntryState, Stage, content_key
 from shared.processes import (
     Agenda,
     Case,
@@ -209,9 +209,12 @@ class ProcessParts(Closing, Generic[State]):
         return Claim(key=content_key(self._name, f"{delivery.queue}|".encode() + delivery.body))
 
     def _has_landed(self, entry: Entry) -> bool:
-        """Return true if the process would change nothing by this message, because it came before."""
+        """Return true if the process would change nothing by this message, because it came before.
+
+        Of a message to others: if the bus has it again. Only its receiver knows its effect, and parks it again by giving it up.
+        """
         if entry.queue not in {self._name, f"bus:{self._name}-answers"}:
-            return False
+            return entry.state is EntryState.REPLAYED
         try:
             case = self._case(self._parking.table.body(entry))
         except RefusedError:

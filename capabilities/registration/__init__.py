@@ -122,6 +122,7 @@ CAPABILITY: Final = Capability(
     metrics=METRICS,
     build=".flows:RegistrationPart",
     pages=".pages:PAGES",
+    demo=".demo:run",
     tables=".documents:TABLES",
     counted=CountedQueues("SLUICE_SEAT_LANES", MOST_SEAT_LANES),
     senders=(

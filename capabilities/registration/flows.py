@@ -24,6 +24,7 @@ from capabilities.registration.views import CONFERENCE_MODEL, ORDER_MODEL, Shown
 from shared.app import BuildSite, Stores
 from shared.capability import DeadLetter, HttpAnswer, HttpCall
 from shared.clock import Closing, all_tried
+from shared.errors import NewerVersionError
 from shared.grammar import NAME
 from shared.ids import RangeGenerator
 from shared.messages import Delivery
@@ -49,6 +50,7 @@ from shared.processes import (
     restore_process,
 )
 from shared.readmodels import KeptAnswers, Projector, ViewStores
+from shared.telemetry import events, tell
 from shared.topology import GUARD
 
 
@@ -240,7 +242,11 @@ class RegistrationPart(Closing):
 
     def take(self, delivery: Delivery) -> None:
         """Act on a customer's message, from the queue `orders`."""
-        self.verbs.take(delivery)
+        try:
+            self.verbs.take(delivery)
+        except NewerVersionError as error:
+            tell(events.NEWER_VERSION, found=str(error))
+            raise
 
     def park(self, letters: Sequence[DeadLetter]) -> None:
         """Park the dead letters of all bus entities of registration."""

@@ -20,18 +20,11 @@ from capabilities.registration.order_messages import SEATS_HOMES, Management, Or
 from capabilities.registration.parked_orders import ParkedOrders
 from capabilities.registration.public_messages import OrderRoutes
 from capabilities.registration.reasons import OrderReason
-from capabilities.registration.seats import SeatsState, check_balance, overdue
+from capabilities.registration.seats import SeatsBalanceError, SeatsState, check_balance, overdue
 from capabilities.registration.selling import Skip, decide, make_seats_entry, skip_reason
 from shared.azure import FAILURES, BusSender
 from shared.clock import Clock, all_tried
-from shared.errors import (
-    BudgetSpentError,
-    DuplicateError,
-    NewerVersionError,
-    NotPublishedError,
-    RefusedError,
-    SeatsBalanceError,
-)
+from shared.errors import BudgetSpentError, DuplicateError, NewerVersionError, NotPublishedError, RefusedError
 from shared.processes import (
     MOST_COMMANDS,
     Command,

@@ -33,13 +33,17 @@ from capabilities.registration.order import (
     SeatsReserved,
     body_of,
 )
-from shared.errors import SeatsBalanceError
+from shared.errors import SluiceError
 from shared.processes import Event
 from shared.versions import decode
 
 #: How long the last generation of an ended reservation is kept after its deadline.
 KEPT_FOR: Final = timedelta(minutes=10)
 _SMALL: Final = 64
+
+
+class SeatsBalanceError(SluiceError):
+    """An event would leave seats of a conference in two places or in no place. Nothing more is decided for it."""
 
 
 class ReservationEnding(StrEnum):

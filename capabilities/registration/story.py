@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 
 from capabilities.registration.order_process import OrderProcessState, is_stuck
-from capabilities.registration.seats import SeatsState, check_balance, contradict, fold, overdue
-from shared.errors import SeatsBalanceError
+from capabilities.registration.seats import SeatsBalanceError, SeatsState, check_balance, contradict, fold, overdue
 from shared.processes import Command, Event, Home, Proof, Sending
 
 

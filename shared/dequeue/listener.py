@@ -80,7 +80,12 @@ class QueueListener:
     def start(self, tasks: int) -> int:
         """Grow to so many tasks, or to as many as may run now. Return how many were started."""
         count, listening = self._crew.count, self._crew.listening
-        missing = count.grow_to(min(tasks, listening.most()))
+        wanted = min(tasks, listening.most())
+        missing = count.grow_to(wanted)
+        if missing:
+            # Noted before they start: a task may end while the next one is started.
+            with self._lock:
+                self._peak = max(self._peak, wanted)
         for number in range(missing):
             try:
                 self._start_one()
@@ -120,7 +125,6 @@ class QueueListener:
         thread.start()
         with self._lock:
             self._threads.append(thread)
-            self._peak = max(self._peak, self._crew.count.active)
 
     def _running(self) -> list[Thread]:
         with self._lock:

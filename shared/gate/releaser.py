@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from shared.clock import Clock
-from shared.errors import DispatchIncompleteError, SignalNotSentError, SluiceError
+from shared.errors import DispatchIncompleteError, NewerVersionError, SignalNotSentError, SluiceError
 from shared.gate.held_work import TAKES_FOR, Gates, HeldWork
 from shared.gate.outflow import Dispatched, Outflow, is_place
 from shared.gate.receipts import Receipt, ReceiptTable, SeenBy, this_node
@@ -84,6 +84,9 @@ class Releaser:
                 self._go_on(hint.job, until)
                 return Dispatched()
             return self.release(hint, SeenBy.PUSH, "release_gate", until, patience=EARLY)
+        except NewerVersionError as error:
+            tell(events.NEWER_VERSION, found=str(error))
+            return Dispatched()
         except SluiceError as error:
             tell(events.SIGNAL_UNSERVED, gate=hint.gate, job=hint.job, error=describe_error(error))
             return Dispatched()
@@ -196,6 +199,10 @@ class GateTick:
     def _try_serve(self, serve: Callable[[], Dispatched], gate: str, problems: list[str]) -> Dispatched:
         try:
             done = serve()
+        except NewerVersionError as error:
+            # Its work stays, for the tick of a newer instance.
+            tell(events.NEWER_VERSION, found=str(error))
+            return Dispatched()
         except Exception as error:  # noqa: BLE001 - one broken gate must not stop the service of the others
             tell(events.GATE_UNSERVED, gate=gate, error=describe_error(error), at=place(error))
             problems.append(f"gate {gate!r}: {describe_error(error)}")

@@ -145,11 +145,11 @@ class JobColumn:
         return self.unpack == datetime.fromisoformat
 
 
-def _plain(name: str, head: str = "", stored: str = "") -> JobColumn:
+def _keep(name: str, head: str = "", stored: str = "") -> JobColumn:
     return JobColumn(name, head, stored or name, attrgetter(name))
 
 
-def _time(name: str, head: str = "", stored: str = "", source: str = "") -> JobColumn:
+def _keep_time(name: str, head: str = "", stored: str = "", source: str = "") -> JobColumn:
     return JobColumn(name, head, stored or name, lambda job: _iso(getattr(job, source or name)), datetime.fromisoformat)
 
 
@@ -159,20 +159,20 @@ def _iso(moment: datetime | None) -> str | None:
 
 #: In the order of tables.
 JOB_COLUMNS: Final = (
-    _plain("job", "job"),
+    _keep("job", "job"),
     JobColumn("state", "state", "{news}", lambda job: job.state.value, _STATES.get),
-    _plain("workload", "workload"),
-    _plain("gate", "gate"),
-    _plain("items", "transactions"),
-    _plain("chunks", "chunks"),
-    _time("accepted_at", "accepted at"),
-    _time("deadline", "deadline"),
-    _time("as_of", "as of", "{news}_as_of", "listed_at"),
-    _plain("revision", stored="{news}_revision"),
-    _plain("done", stored="{news}_done"),
-    _plain("parked_chunks", stored="{news}_parked"),
-    _time("started_at"),
-    _time("finished_at"),
+    _keep("workload", "workload"),
+    _keep("gate", "gate"),
+    _keep("items", "transactions"),
+    _keep("chunks", "chunks"),
+    _keep_time("accepted_at", "accepted at"),
+    _keep_time("deadline", "deadline"),
+    _keep_time("as_of", "as of", "{news}_as_of", "listed_at"),
+    _keep("revision", stored="{news}_revision"),
+    _keep("done", stored="{news}_done"),
+    _keep("parked_chunks", stored="{news}_parked"),
+    _keep_time("started_at"),
+    _keep_time("finished_at"),
     # An empty one is stored too, over the problem of before.
     JobColumn(
         "problem", "", "{news}_problem", lambda job: (job.problem or "")[:_LONGEST_PROBLEM], lambda text: text or None

@@ -24,14 +24,14 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypedDict, TypeVa
 
 import msgspec
 
-from shared.errors import NewerVersionError, RefusedError
+from shared.errors import RefusedError
 from shared.grammar import SHA256, check_blob, check_job, check_name, read_sum
 from shared.messages import Delivery, unwrap
 from shared.payload.frames import Codec, Frame, FrameIndex, check_index
 from shared.payload.payload_store import Limits
 from shared.payload.transactions import read_json
 from shared.refusals import Reason, refuse
-from shared.telemetry import context_of, events, tell
+from shared.telemetry import context_of
 from shared.versions import LOOKS, check_public_message, decode
 
 VERSION: Final = 1
@@ -87,11 +87,7 @@ def wait_for_newer(delivery: Delivery, refusal: RefusedError) -> None:
     """Raise NewerVersionError if the message is refused for its higher version, as long as a newer instance may come."""
     if refusal.reason != Reason.UNSUPPORTED_VERSION or delivery.count >= LOOKS:
         return
-    try:
-        check_public_message(unwrap(delivery.body), f"a message on {delivery.queue}")
-    except NewerVersionError as error:
-        tell(events.NEWER_VERSION, found=str(error))
-        raise
+    check_public_message(unwrap(delivery.body), f"a message on {delivery.queue}")
 
 
 def read_bare(body: bytes, kind: type[T], limits: Limits) -> T:

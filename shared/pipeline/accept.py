@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Final, Protocol
 
 from shared.clock import Clock
-from shared.errors import ContentionError, NotParkedError, RefusedError
+from shared.errors import ContentionError, NewerVersionError, NotParkedError, RefusedError
 from shared.gate import Reading
 from shared.grammar import room_job
 from shared.ledger import Collision, Job, JobState, Ledger, change, counting, judge, note_gate_passed, record_plan
@@ -220,6 +220,9 @@ class Arrivals:
         try:
             if attempt.goes_on:
                 self._accept(delivery, until)
+        except NewerVersionError as error:
+            tell(events.NEWER_VERSION, found=str(error))
+            attempt.fail(error)
         except Exception as error:  # noqa: BLE001 - the end of the attempt parks the message for it, or raises it
             attempt.fail(error)
         self._deliveries.end(attempt)

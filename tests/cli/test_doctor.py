@@ -194,9 +194,10 @@ def test_storage_that_is_down_is_one_line_with_its_address(sluice, stack_setting
     assert done.stderr.count("\n") == 1
 
 
-def test_the_shell_completes_commands(sluice):
-    """Typer's own completion is on."""
-    assert "_SLUICE_COMPLETE" in sluice("--show-completion", "bash").stdout
+def test_the_shell_completes_commands(sluice, stack_settings):
+    """Typer's own completion is on. It looks for a shell above it, and a test runner need not be below one."""
+    named = stack_settings | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    assert "_SLUICE_COMPLETE" in sluice("--show-completion", "bash", settings=named).stdout
 
 
 def test_a_settings_file_is_found_and_the_environment_wins(sluice, stack_settings, tmp_path):

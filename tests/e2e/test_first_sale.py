@@ -20,7 +20,7 @@ ADDRESS = "http://127.0.0.1:7071"
 
 @pytest.fixture(scope="module")
 def stack(host_kind, worker):
-    """A stack with registration, as `make up ARGS=--registration` runs it."""
+    """A stack with registration, as `make up ARGS="--capabilities registration"` runs it."""
     with running(
         StackOptions(host=host_kind, worker=worker, settings={"SLUICE_CAPABILITIES": "registration"})
     ) as started:

@@ -1,5 +1,6 @@
 """Gates, held work, operator and tick on real storage."""
 
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -280,6 +281,21 @@ def test_one_entry_that_cannot_be_put_keeps_nothing_else_waiting(house, gate, qu
         house.tick.run()
     assert bodies(queue) == ["good", "other"]
     assert [entry.id for page in house.held.pages(gate) for entry in page] == ["a"]
+
+
+def test_a_gate_of_a_newer_version_waits_and_keeps_no_other_waiting(house, gate, queue, connections, told):
+    """It is no fault that an operator looks for: a newer instance serves it. Each look says so once."""
+    house.held_work.hold(gate, "a", queue.queue_name, "m")
+    connections.blobs.get_blob_client("gates", gate).upload_blob(json.dumps({"v": 9, "epoch": 1, "state": "open"}))
+    house.held_work.hold(f"{gate}-z", "c", queue.queue_name, "other")
+    house.gate_operator.open(f"{gate}-z", by="ann")
+    house.tick.run()
+    assert bodies(queue) == ["other"]
+    assert [entry.id for page in house.held.pages(gate) for entry in page] == ["a"]
+    house.releaser.on_signal(Hint(gate))
+    said = f"the blob of gate {gate!r} is a gate of version 9, and this program reads up to version 1"
+    assert [one["found"].partition(":")[0] for one in told(events.NEWER_VERSION)] == [said, said]
+    assert (told(events.GATE_UNSERVED), told(events.SIGNAL_UNSERVED)) == ([], [])
 
 
 def test_a_corrupt_gate_opens_nothing_and_keeps_no_other_waiting(house, gate, queue, connections):

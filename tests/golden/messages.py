@@ -108,8 +108,13 @@ def words():
 
 def errors():
     """Return the names of the errors: a reason in a parked row is `failed:` and one of them."""
-    own = vars(p.errors).items()
-    return sorted(name for name, one in own if isinstance(one, type) and one.__module__ == p.errors.__name__)
+    own = [(module.__name__, *one) for module in (p.errors, p.seats) for one in vars(module).items()]
+    kinds = (p.errors.SluiceError, p.errors.SettingsError, p.errors.UserExitError)
+    return sorted(
+        name
+        for module, name, one in own
+        if isinstance(one, type) and issubclass(one, kinds) and one.__module__ == module
+    )
 
 
 def on_the_bus():

@@ -3,6 +3,7 @@
 # ruff: noqa: F401
 from msgspec import Raw, structs
 
+from capabilities.registration import seats
 from capabilities.registration.reasons import OrderReason
 from shared import errors
 from shared.azure import BlobStore

@@ -632,7 +632,7 @@ SEEDS = {
         ),
         "an app that does not know that registration is on": (
             replacing(APP, "own, lineSettings,", "own,"),
-            "with {'capabilities': 'registration'} and seatLanes 3, the app has (None, None)",
+            "with capabilities 'registration', the app has {'SLUICE_CAPABILITIES': None, 'SLUICE_SEAT_LANES': None}",
         ),
         "a switch of before that is silent": (
             replacing("infra/main.bicep", "union(said, wrong ?", "union(said, !wrong && wrong ?"),
@@ -640,7 +640,7 @@ SEEDS = {
         ),
         "a command that does not know the lanes": (
             replacing("infra/main.bicep", "output SLUICE_SEAT_LANES string = decided.SLUICE_SEAT_LANES", ""),
-            "with {'capabilities': 'registration'} and seatLanes 3, the command has ('registration', None)",
+            "the command has {'SLUICE_CAPABILITIES': 'registration', 'SLUICE_SEAT_LANES': None}",
         ),
         "warmed instances that nobody asked for": (
             replacing(APP, "var warm = empty(warmIdentityId) ? {} :", "var warm = empty('a') ? {} :"),

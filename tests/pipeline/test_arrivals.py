@@ -11,6 +11,7 @@ from shared.ledger.records import JobState
 from shared.messages import ChunkMessage, Completed, Delivery, DispatchMessage, Finish, Result, Segment, Shard, encode
 from shared.parked.parking import Deliveries
 from shared.pipeline.accept import Arrivals
+from shared.telemetry import events
 from shared.versions import LOOKS
 
 
@@ -112,14 +113,14 @@ def test_a_submission_that_comes_again_says_so_to_the_chunks(world, process, del
     assert [message.get("again") for message in world.queues.on("work-")] == [is_marked]
 
 
-def test_a_submission_of_a_newer_version_waits_for_an_instance_that_reads_it(world, deliver, parked, caplog):
+def test_a_submission_of_a_newer_version_waits_for_an_instance_that_reads_it(world, deliver, parked, told):
     """For ten minutes. Then it is parked with the publisher's remedy, and can be replayed."""
     body = json.dumps({"sluice": {"v": 2, "kind": "submission", "job": "later", "rows": 1}}).encode()
     for count in (1, LOOKS - 1):
         with pytest.raises(NewerVersionError, match="a submission of version 2"):
             deliver(body, count)
     assert parked.reasons == []
-    assert "sluice.version.newer" in caplog.text
+    assert len(told(events.NEWER_VERSION)) == 2
     deliver(body, LOOKS)
     assert [error.reason for error in parked.reasons] == ["unsupported_version"]
 

@@ -50,7 +50,7 @@ def state_of(host, order):
     return found.body["state"] if found.status == 200 else None
 
 
-@pytest.mark.ci("two whole stacks")
+@pytest.mark.ci("two whole stacks, a quarter of a minute on a quiet machine")
 def test_jobs_and_orders_in_flight_go_on_after_an_upgrade(tmp_path):
     """Killed with chunks in hand, a held job, one in a room, an order that is reserved. Nothing is paused, parked or lost."""
     project = persons_project(tmp_path / "project")

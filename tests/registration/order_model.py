@@ -16,8 +16,8 @@ from capabilities.registration import order_messages as to_order, order_messages
 from capabilities.registration.order import OrderPhase
 from capabilities.registration.order_messages import PaymentOutcome
 from capabilities.registration.order_process import OrderProcess, OrderProcessState, OrderStage
-from capabilities.registration.seats import KnownReservations, ReservationEnding
-from shared.errors import RefusedError, SeatsBalanceError
+from capabilities.registration.seats import KnownReservations, ReservationEnding, SeatsBalanceError
+from shared.errors import RefusedError
 from tests.model.search import replaced, walk
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)

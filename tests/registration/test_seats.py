@@ -24,12 +24,13 @@ from capabilities.registration.seats import (
     KnownReservations,
     ReservationEnding,
     Seats,
+    SeatsBalanceError,
     check_balance,
     contradict,
     overdue,
 )
 from capabilities.registration.selling import Skip, decide, skip_reason
-from shared.errors import RefusedError, SeatsBalanceError
+from shared.errors import RefusedError
 from shared.processes import Event
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)

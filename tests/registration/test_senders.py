@@ -1,6 +1,7 @@
 """Customers, banks and shops: each kind of message is obeyed from its own queue alone, and a change needs the order's code."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -13,8 +14,10 @@ from capabilities.registration.parked_orders import BUS_STAGE, ORDERS_STAGE, SAL
 from capabilities.registration.public_messages import _READERS, CONFERENCES_QUEUE, PAYMENTS_QUEUE
 from capabilities.registration.seats import check_balance
 from shared.capability import DeadLetter
+from shared.errors import NewerVersionError
 from shared.messages import Delivery
 from shared.parked import EntryState
+from shared.telemetry import events
 from tests.registration.test_flows import open_conference, place
 from tests.registration.test_parked_orders import CODE, entries, leaks
 from tests.registration.world import QUEUE_OF
@@ -212,6 +215,16 @@ def test_a_message_of_the_bus_is_taken_at_the_pace_that_storage_bears(sale):
     sale.clock.moment += timedelta(seconds=1)
     sale.pump()
     assert sale.order("order-1").phase == "confirmed"
+
+
+def test_a_payment_of_a_newer_version_is_told_once_a_delivery(sale, told):
+    """By the one who rests after it."""
+    body = json.dumps({"sluice": {"v": 2, "kind": "payment", **WISHES["payment"]}}).encode()
+    rests = []
+    sale.part._pace = replace(sale.part._pace, sleep=rests.append)
+    with pytest.raises(NewerVersionError):
+        sale.part.take_from_bus(Delivery(queue=str(PAYMENTS_QUEUE), message_id="m1", body=body, count=1))
+    assert (len(told(events.NEWER_VERSION)), len(rests)) == (1, 1)
 
 
 def test_the_command_that_pays_waits_until_the_seats_are_sold(sale):

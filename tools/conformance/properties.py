@@ -50,20 +50,18 @@ _LIST: Final = (
     Property("queue.depth", "the count of messages is no lower than their number, with those that are taken", "ledger"),
     Property("queue.forever", "a message with a life of -1 never expires", "gate"),
     Property("queue.peek", "peeking at a message neither takes it nor counts as a delivery", "ledger"),
-    Property("bus.duplicates", "a second message with the same id is dropped in the window", "registration"),
+    Property("bus.duplicates", "a second message with the same id is dropped in the window", "processes"),
     Property("bus.lock", "a locked message goes to no other receiver", "dequeue"),
     Property("bus.lock_end", "a lock that is not renewed ends, and the message comes back", "ledger"),
     Property("bus.late", "who completes a message after its lock removes nothing", "ledger"),
     Property("bus.count", "an abandoned message, and one whose lock ended, count one delivery more", "parked"),
     Property("bus.dead", "a message goes to the dead letters after its last delivery, and says why", "parked"),
-    Property("bus.schedule", "a scheduled message comes at its time and not before", "registration"),
+    Property("bus.schedule", "a scheduled message comes at its time and not before", "processes"),
     Property("bus.expiry", "a message whose life has ended is not delivered", "gate"),
     Property("bus.filter", "a subscription gets what its filter passes and nothing else", "gate"),
-    Property("bus.fifo", "messages of a session come in the order in which they were sent", "registration"),
-    Property("bus.holder", "a session has one holder", "registration"),
-    Property("bus.again", "an abandoned message of a session comes before later ones", "registration"),
-    Property(
-        "bus.session_end", "a session that is not renewed is free for others, its messages in order", "registration"
-    ),
+    Property("bus.fifo", "messages of a session come in the order in which they were sent", "design"),
+    Property("bus.holder", "a session has one holder", "design"),
+    Property("bus.again", "an abandoned message of a session comes before later ones", "design"),
+    Property("bus.session_end", "a session that is not renewed is free for others, its messages in order", "design"),
 )
 PROPERTIES: Final[Mapping[str, Property]] = {one.key: one for one in _LIST}

@@ -11,8 +11,11 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.table import Table
 
+from shared.azure import Connections
+from shared.capability import CAPABILITIES, builtin_names, find
+from shared.errors import SluiceError
 from tools.cli.doctor import Finding, examine
-from tools.local import demo_jobs, demo_sale
+from tools.local import demo_jobs
 from tools.local.demo_gate import held_work_is_released
 from tools.local.errors import StackError
 from tools.local.stack import Stack, StackOptions, running
@@ -25,16 +28,20 @@ def main() -> int:
     began = time.monotonic()
     # The terminal was closed: everything is stopped as after Ctrl-C.
     signal.signal(signal.SIGHUP, signal.default_int_handler)
+    shown = [one for one in map(find, builtin_names()) if one.capability.demo]
+    options = StackOptions(instances=2, settings={CAPABILITIES: ",".join(one.said for one in shown)})
     try:
-        with running(StackOptions(instances=2, settings=demo_sale.SETTINGS)) as stack:
+        with running(options) as stack:
             console.print(f"[bold]Sluice[/bold] runs at {stack.host.base_url} after {time.monotonic() - began:.1f} s")
             _step("every queue, container, table and bus entity answers", lambda: _everything_answers(stack))
             _step("the app answers over HTTP", lambda: _the_app_answers(stack))
             _step("a gate holds work and releases it at once", lambda: held_work_is_released(stack))
             demo_jobs.run(stack, console)
-            demo_sale.run(stack, console)
+            with Connections.parse(stack.settings) as connections:
+                for one in shown:
+                    one.load(one.capability.demo)(stack.host.base_url, connections, console.print)
         console.print("everything stopped; `make up` leaves it running for you, and `sluice web` shows it in a browser")
-    except StackError as error:
+    except (StackError, SluiceError) as error:
         if os.environ.get("SLUICE_TRACEBACK"):
             raise
         print(f"sluice demo: {error}", file=sys.stderr)

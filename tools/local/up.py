@@ -66,9 +66,8 @@ def _stack_options(options: argparse.Namespace) -> StackOptions:
         changed["SLUICE_TELEMETRY"] = TelemetryChoice.PRINT.value
     if options.trigger:
         changed["SLUICE_DEQUEUE"] = Dequeue.TRIGGER.value
-    if options.registration:
-        line = line_of(changed)
-        changed[CAPABILITIES] = ",".join(dict.fromkeys([*line, "registration"]))
+    if wanted := line_of({CAPABILITIES: options.capabilities}):
+        changed[CAPABILITIES] = ",".join(dict.fromkeys([*line_of(changed), *wanted]))
     if options.rooms:
         changed["SLUICE_ROOMS"] = options.rooms
     return StackOptions(

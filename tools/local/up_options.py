@@ -36,7 +36,9 @@ def _parser() -> argparse.ArgumentParser:
         "--trigger", action="store_true", help="the host polls for work, no signal wakes the app for it"
     )
     parser.add_argument("--rooms", default="", metavar="ROOMS", help="rooms of publishers, separated by commas")
-    parser.add_argument("--registration", action="store_true", help="take orders for the seats of conferences")
+    parser.add_argument(
+        "--capabilities", default="", metavar="NAMES", help="parts to turn on, separated by commas, as registration"
+    )
     parser.add_argument("--spans", action="store_true", help="show what each piece of work took, as a trace of its job")
     parser.add_argument(
         "--debug",

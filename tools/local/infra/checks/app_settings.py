@@ -6,10 +6,13 @@ from contextlib import suppress
 from typing import Any, Final
 
 from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION
+from shared.capability import CAPABILITIES, builtin_names, find
 from shared.errors import SettingsError
+from shared.names import PREFIX, RETIRED_OF_AZD
 from shared.own import FILE as OWN_SETTINGS, list_deployed
 from shared.settings import Settings
 from tools.local.infra.bicep import BicepError
+from tools.local.infra.checks.parameters import environment_of
 from tools.local.infra.checks.roles import may_reach
 from tools.local.infra.deployment import Deployment
 from tools.local.infra.finding import Finding
@@ -95,21 +98,25 @@ def _warming(project: Project) -> Iterator[Finding]:
 
 def _capabilities(project: Project) -> Iterator[Finding]:
     """Yield an app, or a command, that does not know which capabilities are deployed, or a switch of before that is silent."""
-    for parameters, line in (
-        ({}, ""),
-        ({"capabilities": "registration"}, "registration"),
-    ):
-        deployment = project.deployed(seatLanes=3, **parameters)
-        wanted = line, "3" if line else None
+    for line in ("", *builtin_names()):
+        counted = find(line).capability.counted if line else None
+        wanted = {CAPABILITIES: line} | ({counted.setting: "3"} if counted else {})
+        deployment = project.deployed(capabilities=line, **({parameter_of(counted.setting): 3} if counted else {}))
         for where, given in (("the app", given_settings(deployment)), ("the command", deployment.outputs)):
-            found = given.get("SLUICE_CAPABILITIES"), given.get("SLUICE_SEAT_LANES")
-            if found[0] != line or (line and found != wanted):
-                yield Finding("infra", f"with {parameters} and seatLanes 3, {where} has {found}")
-    with suppress(BicepError):
-        project.deployed(hasRegistration=True)
-        yield Finding(
-            "main.bicep", "hasRegistration of before 0.3.0 is true, and the deployment goes on without a word"
-        )
+            found = {name: given.get(name) for name in wanted}
+            if found != wanted:
+                yield Finding("infra", f"with capabilities {line!r}, {where} has {found}, expected {wanted}")
+    retired = {name for name, variable in environment_of(project).items() if variable in RETIRED_OF_AZD}
+    for name in sorted(retired):
+        with suppress(BicepError):
+            project.deployed(**{name: True})
+            yield Finding("main.bicep", f"{name} is a switch of before, and the deployment goes on without a word")
+
+
+def parameter_of(setting: str) -> str:
+    """Return the parameter of the deployment that gives a setting."""
+    first, *others = setting.removeprefix(PREFIX).lower().split("_")
+    return first + "".join(one.title() for one in others)
 
 
 def _workloads(project: Project) -> Iterator[Finding]:

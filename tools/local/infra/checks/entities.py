@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from shared.capability import builtin_names
+from shared.capability import CAPABILITIES, builtin_names, find
 from shared.topology import Topology, rooms
 from tools.local.infra import capabilities, entities
+from tools.local.infra.checks.app_settings import parameter_of
 from tools.local.infra.deployment import Deployment
 from tools.local.infra.finding import Finding
 from tools.local.infra.project import ROOMS, Project, both_ways, with_rooms
@@ -13,8 +14,6 @@ from tools.local.infra.resource import Resource
 
 #: The names that the parameter workQueues decides over are looked at for one queue and for several.
 WORK_QUEUES: Final = (1, 3)
-#: Parameters and settings of each count that Bicep takes: the lowest and the highest.
-COUNTS: Final = tuple(({"seatLanes": number}, {"SLUICE_SEAT_LANES": str(number)}) for number in (1, 16))
 _STORAGE, _BUS = "Microsoft.Storage/storageAccounts", "Microsoft.ServiceBus/namespaces"
 _APP_ACCOUNT: Final = "stapp"
 
@@ -30,24 +29,27 @@ def check(project: Project) -> Iterator[Finding]:
     if capabilities.text() != project.text("infra", "capabilities.json"):
         yield Finding("infra/capabilities.json", "is not what the capabilities make: run `make docs`")
     for said in builtin_names():
-        for parameters, settings in COUNTS:
-            on = project.deployed(capabilities=said, **parameters)
-            yield from compare(project.topology(1, capabilities.chosen(said, settings).entities), on)
+        counted = find(said).capability.counted
+        # The lowest and the highest count that Bicep takes.
+        for settings in ({counted.setting: 1}, {counted.setting: counted.most}) if counted else ({},):
+            on = project.deployed(capabilities=said, **{parameter_of(name): count for name, count in settings.items()})
+            texts = {name: str(count) for name, count in settings.items()}
+            yield from compare(project.topology(1, capabilities.chosen(said, texts).entities), on)
     yield from _own(project)
 
 
 def _own(project: Project) -> Iterator[Finding]:
     """Yield what a person's own files do not decide. A room may stand in either of them."""
-    wanted = project.topology(
-        3, [rooms(("b", "team-a")), *capabilities.chosen("registration", {"SLUICE_SEAT_LANES": "2"}).entities]
-    )
+    known = [find(said).capability.counted for said in builtin_names()]
+    counts = {one.setting: "2" for one in known if one}
+    parts = [part for said in builtin_names() for part in capabilities.chosen(said, counts).entities]
+    wanted = project.topology(3, [rooms(("b", "team-a")), *parts])
     settings = {
         "SLUICE_WORK_QUEUES": "3",
         "SLUICE_ROOMS": "team-a, b",
-        "SLUICE_CAPABILITIES": "registration",
-        "SLUICE_SEAT_LANES": "2",
+        CAPABILITIES: ",".join(builtin_names()),
         "SLUICE_DEQUEUE": "push",
-    }
+    } | counts
     yield from compare(wanted, project.deployed_of(settings, {"rooms": with_rooms()[1:]}))
 
 

@@ -5,22 +5,18 @@ import time
 import urllib.error
 import urllib.request
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import Any, Final
 
-from rich.console import Console
 from rich.table import Table
 
 from capabilities.registration.public_messages import CONFERENCES_QUEUE
 from shared.app import Stores
 from shared.azure import BusMessage, BusSender, Connections
-from tools.local.errors import StackError
-from tools.local.stack import Stack
+from shared.errors import SluiceError
 
-#: What the demo's stack runs with, beside the sample settings.
-SETTINGS: Final = {"SLUICE_CAPABILITIES": "registration"}
 GATE, CONFERENCE = "on-sale", "demo-conference"
 SEATS, SOLD_FOR = 100, "500.00"
 WANTED: Final = 300
@@ -29,15 +25,15 @@ _AT_ONCE: Final = 8
 SOON = 180.0
 
 
-def run(stack: Stack, console: Console) -> None:
+def run(base: str, connections: Connections, show: Callable[[Any], None]) -> None:
     """Hold the orders behind a gate, open it, and print what became of them."""
-    with Connections.parse(stack.settings) as connections, ThreadPoolExecutor(_AT_ONCE) as pool:
-        customers = _Customers(stack.host.base_url)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        customers = _Customers(base)
         _make_conference(connections, customers)
         began = time.monotonic()
         orders = [f"demo-{number:03}" for number in range(WANTED)]
         list(pool.map(customers.place, orders))
-        console.print(
+        show(
             f"[green]✓[/green] {WANTED} orders for {SEATS} seats are stored, numbered, and held behind gate {GATE!r} "
             f"({time.monotonic() - began:.1f} s)"
         )
@@ -45,11 +41,11 @@ def run(stack: Stack, console: Console) -> None:
         Stores(connections).gate_operator.open(GATE, by="demo", why="the sale begins")
         answers = list(pool.map(customers.wait, orders))
         took = time.monotonic() - began
-        console.print(_tell(answers))
+        show(_tell(answers))
         sold = sum(sum(one["reserved"].values()) for one in answers)
         if sold != SEATS:
-            raise StackError(f"{sold} seats of {SEATS} went: `sluice seats show {CONFERENCE}` adds them up")
-        console.print(
+            raise SluiceError(f"{sold} seats of {SEATS} went: `sluice seats show {CONFERENCE}` adds them up")
+        show(
             f"[green]✓[/green] the gate opened: {WANTED} orders answered ({took:.1f} s): {sold} seats went, none twice"
         )
 
@@ -62,7 +58,7 @@ def _make_conference(connections: Connections, customers: "_Customers") -> None:
     end = time.monotonic() + SOON
     while customers.ask("GET", f"conferences/{CONFERENCE}") is None:
         if time.monotonic() > end:
-            raise StackError(f"conference {CONFERENCE!r} is not there after {SOON:g} s; look at the host's log")
+            raise SluiceError(f"conference {CONFERENCE!r} is not there after {SOON:g} s; look at the host's log")
         time.sleep(0.2)
 
 
@@ -77,7 +73,7 @@ class _Customers:
         wanted = {"whole": 1 + int(order[-1]) % 2}
         body = {"order": order, "conference": CONFERENCE, "seats": wanted, "access_code": _code(order), "gate": GATE}
         if self.ask("POST", "orders", body) is None:
-            raise StackError(f"order {order!r} was not taken; look at the host's log")
+            raise SluiceError(f"order {order!r} was not taken; look at the host's log")
 
     def wait(self, order: str) -> Mapping[str, Any]:
         """Return an order when it is answered."""
@@ -86,7 +82,7 @@ class _Customers:
             found = self.ask("GET", f"orders/{order}?wait=10", order=order)
             if found and found["state"] not in {"held", "placed"}:
                 return found
-        raise StackError(f"order {order!r} has no answer after {SOON:g} s; look at the host's log")
+        raise SluiceError(f"order {order!r} has no answer after {SOON:g} s; look at the host's log")
 
     def ask(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, order: str = ""
@@ -104,7 +100,7 @@ class _Customers:
                 return answer
         except urllib.error.HTTPError as refused:
             if refused.code >= 500:
-                raise StackError(f"{method} /api/{path} says {refused.code}; look at the host's log") from refused
+                raise SluiceError(f"{method} /api/{path} says {refused.code}; look at the host's log") from refused
             return None
 
 
