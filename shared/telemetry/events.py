@@ -187,7 +187,6 @@ PARKED_OVER: Final = LogEvent(
     fields=("room", "fingerprint", "reason", "file"),
     meaning="a room has as many open entries of a cause as the door keeps: what follows goes to this file, and nothing is lost",
     remedy="have its publisher stop; `sluice parked export` shows the messages, and `sluice parked readmit` puts them back on their queue",
-    alert=Alert(severity=Severity.WARNING),
 )
 POISON_DRAINED: Final = LogEvent(
     name="sluice.poison.drained",

@@ -238,7 +238,9 @@ def readmit(  # noqa: PLR0913 - each option of the command is an argument
         files = _files_of(operator, fingerprint, room)
         over = sum(file.sums.over for file in files)
         if not yes:
-            typer.confirm(f"Put {over} messages of {view.files_in_words(files)} back on their queue?", abort=True, err=True)
+            typer.confirm(
+                f"Put {over} messages of {view.files_in_words(files)} back on their queue?", abort=True, err=True
+            )
         number = 0
         for number, _ in enumerate(operator.readmit(files, by=by, why=why), start=1):
             if number % _PROGRESS == 0:
