@@ -216,7 +216,7 @@ class Replayer:
         return self._put_back(stage, now, body)
 
     def put_back(self, entry: Entry, body: bytes) -> None:
-        """Put a message on its queue that has no row. Raise NotParkedError if it cannot be sent as it is."""
+        """Put a message on its queue that has no row. Raise NotParkedError if it cannot be sent unchanged."""
         if entry.about == NO_JOB and is_nameless(body):
             raise NotParkedError(f"parked {entry.key!r} needs a job id")
         self._stages.find(entry.stage).put_back(entry, body)

@@ -7,7 +7,7 @@ Reading order:
 - `parking`: the one way in, the verdict of an attempt, and messages that are not believed or were given up on
 - `causes`: how many entries of a cause are open, as plain sums
 - `cause_index`: these sums in storage, and a member for each open entry
-- `overflow`: files for what is above the bound at the door
+- `overflow`: files for messages above the bound at the door
 - `parked_table`: the store
 - `cause_check`: compares the index with the store
 """
@@ -36,7 +36,7 @@ from shared.parked.entry import (
     shard_key as shard_key,
     submission_note as submission_note,
 )
-from shared.parked.overflow import Overflow as Overflow, OverLine as OverLine, OverRead as OverRead
+from shared.parked.overflow import Overflow as Overflow, OverLine as OverLine
 from shared.parked.parked_table import ParkedTable as ParkedTable
 from shared.parked.parking import (
     Claim as Claim,

@@ -6,7 +6,7 @@ A blob of the container `parked` and a row of the index of causes for each file:
 - the row of sums `0|<fingerprint>|+<room>+<file>`, by which pages count without reading a file
 
 Each file has one writer, a process. Order: an empty row, the lines, the row. A crash in between leaves the row too low;
-whoever reads the file finds all lines. A message that is delivered again may stand twice: its key is the same, and it is read once.
+a reader of the file finds all lines. A message that is delivered again may stand twice: its key is the same, and it is read once.
 """
 
 import base64
@@ -66,7 +66,7 @@ class OverLine(Struct, frozen=True, omit_defaults=True):
     reason: str
     found: str
     claimed: str = ""
-    #: The bytes: as text, or in Base64 where they are none.
+    #: The bytes: as text, or in Base64 where they are not UTF-8.
     text: str = ""
     base64: str | None = None
     v: int = 1
@@ -190,7 +190,7 @@ class Overflow:
         if known is None or not known.file.name.startswith(day) or known.file.sums.over >= _MOST_OF_FILE:
             known = self._begin(entry, f"{day}-{self._index.process}-{lane.next_number}")
             lane.next_number += 1
-        # If the append fails, nobody knows how the file ends: the next message begins another one.
+        # If the append fails, the end of the file is unknown: the next message begins another one.
         lane.open = None
         _append_once(known, lines)
         known.file = replace(known.file, sums=count_over(known.file.sums, entry, number))
@@ -200,7 +200,7 @@ class Overflow:
     def _begin(self, entry: Entry, name: str) -> _Open:
         room = room_of_queue(entry.queue)
         file = OverFile(room, name, count_over(count_nothing(entry.fingerprint), entry, 0))
-        # The row first: nobody would find a file without one.
+        # The row first: no reader would find a file without one.
         self._index.note_file(file)
         blob = self._container.get_blob_client(blob_name(file))
         # There already: its name is this process's own, so the reply to the first try was lost.
@@ -210,7 +210,7 @@ class Overflow:
         return _Open(file, blob)
 
     def read(self, file: OverFile) -> "OverRead":
-        """Return the messages of a file as it is now."""
+        """Return the messages of a file at this moment."""
         with expecting_an_answer(f"read the file {file.name!r} of parked messages"):
             try:
                 found = self._container.download_blob(blob_name(file))
@@ -222,7 +222,7 @@ class Overflow:
     def remove(self, read: "OverRead") -> bool:
         """Remove a file as it was read, then its row. Return False if its process wrote more since, and leave it.
 
-        Whoever finds a row without a file removes it again.
+        A row without a file is removed by the next call.
         """
         if read.etag:
             with expecting_an_answer(f"remove the file {read.file.name!r} of parked messages"):
@@ -238,7 +238,7 @@ class Overflow:
         return True
 
     def remove_old(self, files: Iterable[OverFile], before: datetime) -> None:
-        """Remove the files that nobody wrote to since a moment."""
+        """Remove the files to which nothing was written since a moment."""
         for file in files:
             if file.sums.last_at is not None and file.sums.last_at < before:
                 with expecting_an_answer(f"remove the file {file.name!r} of parked messages"):
