@@ -117,7 +117,7 @@ def _of_gates(gates: Sequence[Overview], link: _Link) -> Iterator[Alert]:
 
 def _of_parked(causes: Sequence[CauseSums], link: _Link) -> Iterator[Alert]:
     if causes:
-        number = sum(cause.open for cause in causes)
+        number = sum(cause.open + cause.over for cause in causes)
         yield Alert(
             "parked",
             f"{number:,} in {len(causes)} {'cause' if len(causes) == 1 else 'causes'}",

@@ -91,6 +91,7 @@ READS: Final[Mapping[str, int]] = MappingProxyType(
         "chunk result": 1,
         "gate": 1,
         "sequence": 1,
+        "parked line": 1,
         "warm record": 1,
     }
 )

@@ -39,7 +39,7 @@ def show_causes(visit: Visit) -> Page:
     values = {
         "causes": causes,
         "shown": [(cause, cause.trend(visit.now)) for cause in causes[:MOST_CAUSES]],
-        "number": sum(cause.open for cause in causes),
+        "number": sum(cause.open + cause.over for cause in causes),
         "is_complete": is_complete,
         "of_job": job,
     }
@@ -49,21 +49,26 @@ def show_causes(visit: Visit) -> Page:
 def show_cause(visit: Visit, fingerprint: str) -> Page:
     """Show a cause and its entries, fifty on a page."""
     chosen = Selection(fingerprint=fingerprint).select(visit.view.snapshot.parked(0 if visit.fields else _AGE))
-    if not chosen:
+    is_at_the_door = not chosen or any(entry.job == DOOR for entry in chosen)
+    # Only a cause at the door may have files.
+    above = [one for one in visit.view.snapshot.causes(_AGE).causes if one.over] if is_at_the_door else []
+    with_files = next((one for one in above if one.fingerprint == fingerprint), None)
+    if not chosen and with_files is None:
         raise NotFound(f"nothing is parked of {fingerprint}: all of it is done or discarded, or nothing ever was")
-    (cause,) = summarize_causes(chosen)[:1]
+    (cause,) = summarize_causes(chosen)[:1] if chosen else [with_files]
     first = _read_number(visit.query.get("first", "0"))
     ordered = sorted(chosen, key=lambda entry: (entry.first_at, entry.job, entry.key))
     rest = visit.link("cause", fingerprint=fingerprint, first=str(first + PAGE)) if len(chosen) > first + PAGE else ""
     values = {
         "cause": cause,
+        "above": with_files,
         "entries": ordered[first : first + PAGE],
         "after": rest,
         "seen": digest_entries(chosen),
         "plan": estimate(choose(chosen, ReplayPace())),
     }
-    title = f"Cause {fingerprint[:12]}"
-    return Page(title=title, section="parked", template="cause.html", values=values, acts="cause_acts.html")
+    title, acts = f"Cause {fingerprint[:12]}", "cause_acts.html" if chosen else ""
+    return Page(title=title, section="parked", template="cause.html", values=values, acts=acts)
 
 
 def discard_cause(visit: Visit, fingerprint: str) -> Page | str:

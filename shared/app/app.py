@@ -158,7 +158,7 @@ def build_tick(stages: AppStages, net: Net, parts: Sequence[BuiltPart] = ()) -> 
             lambda _due, _began: drain_poison_queues(stages),
             lambda due, _began: orphans.run(due.of(ORPHANS_POINTER)),
             lambda _due, _began: stores.attempts.remove_old(stages.settings.retention),
-            lambda _due, _began: stores.cause_check.run(CAUSES_TAKE.total_seconds()),
+            lambda _due, _began: stores.cause_check.run(CAUSES_TAKE.total_seconds(), stages.settings.retention),
             lambda _due, _began: keeper.look_for_containers(),
             lambda _due, _began: keeper.look_for_queues(),
             lambda _due, _began: keeper.drain_leftovers(),

@@ -30,7 +30,17 @@ from shared.operating import (
     nobody,
 )
 from shared.outbox import BusAnnouncements, Outbox
-from shared.parked import Attempts, CauseCheck, CauseIndex, ParkedTable, Parking, QueuesPut, Stages, park_spent
+from shared.parked import (
+    Attempts,
+    CauseCheck,
+    CauseIndex,
+    Overflow,
+    ParkedTable,
+    Parking,
+    QueuesPut,
+    Stages,
+    park_spent,
+)
 from shared.pending import OUTBOX_POINTER, PendingTable, point_at_work
 from shared.pipeline import (
     BusResults,
@@ -105,8 +115,9 @@ class Stores(Closing):
         self.signals: Signals = signals or self._own_signals
 
         self.causes = CauseIndex(table("decisions"), secrets.token_hex(6))
-        self.parked_table = ParkedTable(table("parked"), self.container("parked"), self.causes)
-        self.cause_check = CauseCheck(self.parked_table, self.causes, self.clock)
+        self.overflow = Overflow(self.container("parked"), self.causes, self.clock)
+        self.parked_table = ParkedTable(table("parked"), self.container("parked"), self.causes, self.overflow)
+        self.cause_check = CauseCheck(self.parked_table, self.causes, self.overflow, self.clock)
         self.attempts = Attempts(table("parked"), self.clock)
         self.replays = ReplayTable(table("replays"))
 
@@ -185,6 +196,8 @@ class Stores(Closing):
         """Build the operator that replays and discards for a person. It calls `wake` after it put work back."""
         return ParkedOperator(
             table=self.parked_table,
+            causes=self.causes,
+            overflow=self.overflow,
             replays=self.replays,
             pending=self.pending,
             audit=self.audit,

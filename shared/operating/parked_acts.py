@@ -16,9 +16,21 @@ from shared.errors import ActStaleError, ContentionError, NotParkedError, Refuse
 from shared.grammar import NAME, room_job
 from shared.messages import ChunkMessage
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
+from shared.operating.prefixes import complete_prefix
 from shared.operating.replay import Replayer, ReplayPace, Selection, choose, digest_entries
 from shared.operating.replay_record import LOOK, Replay, ReplayRun, ReplayTable, draw_owner, name_replay, stop
-from shared.parked import NO_JOB, Entry, EntryState, ParkedTable, is_nameless, read_message
+from shared.parked import (
+    NO_JOB,
+    CauseIndex,
+    Entry,
+    EntryState,
+    OverFile,
+    Overflow,
+    OverLine,
+    ParkedTable,
+    is_nameless,
+    read_message,
+)
 from shared.payload import ReadChunk
 from shared.pending import REPLAY_POINTER, Pending, Pointer
 from shared.topology import room_of_queue
@@ -34,6 +46,8 @@ class ParkedOperator:
     """Replays and discards for a person, and steps replays."""
 
     table: ParkedTable
+    causes: CauseIndex
+    overflow: Overflow
     replays: ReplayTable
     pending: Pending
     audit: AuditTable
@@ -202,6 +216,66 @@ class ParkedOperator:
             ]
             recorded.result = f"done: {len(closed)} of {len(entries)} discarded"
         return closed
+
+    def list_files(self, fingerprint: str, room: str | None = None) -> list[OverFile]:
+        """Return the files of a cause above the bound at the door, of one room or of all. Its beginning is enough."""
+        with_files = [cause for cause in self.causes.read().causes if cause.files]
+        whole = complete_prefix(fingerprint, (cause.fingerprint for cause in with_files), "causes")
+        return [file for file in self.causes.list_files(whole) if room in {None, file.room}]
+
+    def export(self, files: Sequence[OverFile], *, by: str, why: str) -> Iterator[OverLine]:
+        """Yield the messages of these files, after the act was recorded: they are other people's data."""
+        with self.audit.record(AuditedAct(by, "parked export", _name_files(files), why)) as recorded:
+            number = 0
+            for file in files:
+                for line in self.overflow.read(file).messages():
+                    number += 1
+                    yield line
+            recorded.result = f"shown: {number} messages"
+
+    def readmit(self, files: Sequence[OverFile], *, by: str, why: str) -> Iterator[OverLine]:
+        """Put the messages of these files back on their queue, and remove each file after its messages. Yield each.
+
+        A message that is put twice counts once. If its cause is still there, it is parked again.
+        """
+        with self.audit.record(AuditedAct(by, "parked readmit", _name_files(files), why)) as recorded:
+            number = 0
+            for file in files:
+                put = set[str]()
+                while True:
+                    read = self.overflow.read(file)
+                    for line in read.messages():
+                        if line.key in put:
+                            continue
+                        self._put_back(line)
+                        put.add(line.key)
+                        number += 1
+                        yield line
+                    # Its process may have written more to it meanwhile.
+                    if self.overflow.remove(read):
+                        break
+            recorded.result = f"done: {number} messages"
+
+    def _put_back(self, line: OverLine) -> None:
+        try:
+            self.replayer.put_back(line.entry, line.body)
+        except NotParkedError:
+            # It needs a person: who names its job, or sends it again with less in it.
+            self.table.park(line.entry, line.body)
+
+    def discard_files(self, files: Sequence[OverFile], *, by: str, why: str) -> None:
+        """Remove these files for good. What their process adds meanwhile goes with them: it has the same cause."""
+        with self.audit.record(AuditedAct(by, "parked discard", _name_files(files), why)) as recorded:
+            for file in files:
+                while not self.overflow.remove(self.overflow.read(file)):
+                    pass
+            recorded.result = f"done: {sum(file.sums.over for file in files)} messages"
+
+
+def _name_files(files: Sequence[OverFile]) -> str:
+    causes = ", ".join(sorted({file.sums.fingerprint for file in files}))
+    rooms = ", ".join(sorted({file.room or "the common room" for file in files}))
+    return f"{len(files)} files of cause {causes}, of {rooms}"
 
 
 #: Lines that a page shows, and characters of a line.

@@ -215,6 +215,12 @@ class Replayer:
             return ReplayFate.SKIPPED if closed is None else ReplayFate.DONE_BEFORE
         return self._put_back(stage, now, body)
 
+    def put_back(self, entry: Entry, body: bytes) -> None:
+        """Put a message on its queue that has no row. Raise NotParkedError if it cannot be sent unchanged."""
+        if entry.about == NO_JOB and is_nameless(body):
+            raise NotParkedError(f"parked {entry.key!r} needs a job id")
+        self._stages.find(entry.stage).put_back(entry, body)
+
     def _put_back(self, stage: Stage, entry: Entry, body: bytes) -> ReplayFate | None:
         marked = self._table.change(entry, replace(entry, state=EntryState.REPLAYING, replays=entry.replays + 1))
         if marked is None:

@@ -7,13 +7,19 @@ Reading order:
 - `parking`: the one way in, the verdict of an attempt, and messages that are not believed or were given up on
 - `causes`: how many entries of a cause are open, as plain sums
 - `cause_index`: these sums in storage, and a member for each open entry
+- `overflow`: files for messages above the bound at the door
 - `parked_table`: the store
 - `cause_check`: compares the index with the store
 """
 
 from shared.parked.cause_check import CauseCheck as CauseCheck
-from shared.parked.cause_index import CauseIndex as CauseIndex, Causes as Causes
-from shared.parked.causes import CauseSums as CauseSums, count_nothing as count_nothing, count_parked as count_parked
+from shared.parked.cause_index import CauseIndex as CauseIndex, Causes as Causes, OverFile as OverFile
+from shared.parked.causes import (
+    CauseSums as CauseSums,
+    count_nothing as count_nothing,
+    count_parked as count_parked,
+    join_by_cause as join_by_cause,
+)
 from shared.parked.entry import (
     ACCEPT as ACCEPT,
     DOOR as DOOR,
@@ -30,6 +36,7 @@ from shared.parked.entry import (
     shard_key as shard_key,
     submission_note as submission_note,
 )
+from shared.parked.overflow import Overflow as Overflow, OverLine as OverLine
 from shared.parked.parked_table import ParkedTable as ParkedTable
 from shared.parked.parking import (
     Claim as Claim,

@@ -15,6 +15,7 @@ from typing import Final
 from shared.clock import Clock
 from shared.parked.cause_index import MOST_TOGETHER, CauseIndex, Member, SumsRow
 from shared.parked.entry import Entry
+from shared.parked.overflow import Overflow
 from shared.parked.parked_table import ParkedTable
 
 #: The minute of the day at which the index is compared, in UTC.
@@ -30,13 +31,13 @@ _MOST_JOINED: Final = 90
 class CauseCheck:
     """The comparison, as one process makes it in its ticks."""
 
-    def __init__(self, table: ParkedTable, index: CauseIndex, clock: Clock) -> None:
-        self._table, self._index, self._clock = table, index, clock
+    def __init__(self, table: ParkedTable, index: CauseIndex, overflow: Overflow, clock: Clock) -> None:
+        self._table, self._index, self._overflow, self._clock = table, index, overflow, clock
         #: None: this process has not found out yet.
         self._is_due: bool | None = None
 
-    def run(self, seconds: float) -> None:
-        """Compare if that is due, and correct the index for so long. The next tick goes on."""
+    def run(self, seconds: float, retention: timedelta) -> None:
+        """Compare if that is due, and correct the index for so long. The next tick goes on. Files go after the retention."""
         now = self._clock.now()
         if self._is_due is None:
             checked_at = self._index.read_checked_at()
@@ -48,6 +49,7 @@ class CauseCheck:
         until = self._clock.monotonic() + seconds
         indexed = self._index.read_all()
         changed = self._correct(indexed.members, until)
+        self._overflow.remove_old(indexed.files, now - retention)
         for rows in _unwritten(indexed.rows, now):
             self._index.fold(rows)
         if not changed:

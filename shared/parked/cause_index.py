@@ -1,6 +1,7 @@
 """Counts the open entries of each cause, so that no page reads them all: partition `causes` of the table `decisions`.
 
 - `0|<fingerprint>|<process>`: the sums of one process, which it alone writes; `-` has those of processes that are gone
+- `0|<fingerprint>|+<room>+<file>`: the sums of a file above the bound at the door, which the process that fills it writes
 - `1|<fingerprint>|<job>|<key>`: a member, which is an open entry. No time is in its key: two deliveries make one of it
 - `0`: when the index was last compared with the entries, and agreed
 
@@ -11,7 +12,7 @@ leaves them apart until the message comes again, or until `cause_check` compares
 Not in the table `parked`: an instance of release 0.3.0 reads every partition there as entries.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -24,7 +25,15 @@ from azure.data.tables import TableClient, TableEntity, UpdateMode
 
 from shared.azure import expecting_an_answer, write_group
 from shared.errors import ContentionError
-from shared.parked.causes import CauseSums, count_closed, count_nothing, count_parked, join, join_by_cause
+from shared.parked.causes import (
+    CauseSums,
+    count_closed,
+    count_nothing,
+    count_parked,
+    join,
+    join_by_cause,
+    room_at_the_door,
+)
 from shared.parked.entry import Entry
 
 #: Members that one transaction changes. Azure takes a hundred rows, and each may bring a row of sums.
@@ -47,16 +56,37 @@ class Member:
     fingerprint: str
     job: str
     key: str
+    #: The room of its queue. None: it is not at the door.
+    room: str | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, entry: Entry) -> "Member":
         """Return the member that an entry is while it is open."""
-        return cls(entry.fingerprint, entry.job, entry.key)
+        return cls(entry.fingerprint, entry.job, entry.key, room_at_the_door(entry))
 
     @property
     def row_key(self) -> str:
         """Return the key of its row."""
         return f"1|{self.fingerprint}|{self.job}|{self.key}"
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Return its row."""
+        return _key(self.row_key) | ({} if self.room is None else {"room": self.room})
+
+
+@dataclass(frozen=True, slots=True)
+class OverFile:
+    """A file of messages above the bound at the door."""
+
+    room: str
+    name: str
+    sums: CauseSums
+
+    @property
+    def row_key(self) -> str:
+        """Return the key of its row."""
+        return _sums_key(self.sums.fingerprint, f"+{self.room}+{self.name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +115,7 @@ class Indexed:
     """All that the index has."""
 
     rows: list[SumsRow] = field(default_factory=list)
+    files: list[OverFile] = field(default_factory=list)
     members: list[Member] = field(default_factory=list)
 
 
@@ -102,7 +133,7 @@ class CauseIndex:
 
     def __init__(self, table: TableClient, process: str) -> None:
         """Take the table `decisions`, and a name that no other process has, nor ever had."""
-        self._table, self._process = table, process
+        self._table, self.process = table, process
         #: The rows of this process as it wrote them, with their ETags. An empty one: there is no row.
         self._own: dict[str, tuple[CauseSums, str]] = {}
         self._lock = Lock()
@@ -138,12 +169,12 @@ class CauseIndex:
         }
         sums = {fingerprint: found for fingerprint, (found, _) in known.items()}
         for member in out:
-            sums[member.fingerprint] = count_closed(sums[member.fingerprint])
+            sums[member.fingerprint] = count_closed(sums[member.fingerprint], member.room)
         for member, entry in into.items():
             sums[member.fingerprint] = count_parked(sums[member.fingerprint], entry)
         operations: list[Any] = [("delete", _key(member.row_key)) for member in out]
-        operations += [("create", _key(member.row_key)) for member in into]
-        operations += [_replacement(_row(self._process, sums[one]), etag) for one, (_, etag) in known.items()]
+        operations += [("create", member.row) for member in into]
+        operations += [_replacement(_row(self.process, sums[one]), etag) for one, (_, etag) in known.items()]
         written = write_group(self._table, operations)[-len(known) :]
         self._own |= {one: (sums[one], etag) for one, etag in zip(known, written, strict=True)}
 
@@ -152,7 +183,7 @@ class CauseIndex:
 
     def _read_own(self, fingerprint: str) -> tuple[CauseSums, str]:
         # Joined to those that are gone, or never written: this process begins at zero.
-        row = self._get(_sums_key(fingerprint, self._process))
+        row = self._get(_sums_key(fingerprint, self.process))
         return (count_nothing(fingerprint), "") if row is None else (_sums(row), str(row.metadata["etag"]))
 
     def _get(self, key: str) -> TableEntity | None:
@@ -173,7 +204,10 @@ class CauseIndex:
         found = Indexed()
         for row in self._query("RowKey gt '0|'"):
             if row["RowKey"].startswith("1|"):
-                found.members.append(Member(*row["RowKey"].split("|", 3)[1:]))
+                _, fingerprint, job, key = row["RowKey"].split("|", 3)
+                found.members.append(Member(fingerprint, job, key, row.get("room")))
+            elif (file := _file(row)) is not None:
+                found.files.append(file)
             else:
                 process = row["RowKey"].rpartition("|")[2]
                 etag, at = str(row.metadata["etag"]), cast("datetime", row.metadata["timestamp"])
@@ -183,6 +217,34 @@ class CauseIndex:
     def _query(self, wanted: str) -> list[TableEntity]:
         with expecting_an_answer("read the index of causes"):
             return list(self._table.query_entities(f"PartitionKey eq '{_PARTITION}' and {wanted}"))
+
+    def count_others_at_the_door(self) -> dict[tuple[str, str], int]:
+        """Return the open entries at the door that other processes count, by room and cause. One request a thousand rows."""
+        found = self._query("RowKey gt '0|' and RowKey lt '1|'")
+        own = f"|{self.process}"
+        return _by_room(_sums(row) for row in found if not row["RowKey"].endswith(own))
+
+    def count_own_at_the_door(self) -> dict[tuple[str, str], int]:
+        """Return the same of this process. No request."""
+        with self._lock:
+            return _by_room(sums for sums, _ in self._own.values())
+
+    def list_files(self, fingerprint: str = "") -> list[OverFile]:
+        """Return the files of one cause or of all, by cause, room and day. One request."""
+        begin = _sums_key(fingerprint, "+") if fingerprint else "0|"
+        found = map(_file, self._query(f"RowKey ge '{begin}' and RowKey lt '{begin}~'"))
+        return [file for file in found if file is not None]
+
+    def note_file(self, file: OverFile) -> None:
+        """Write how much a file has. Its process alone writes it, and repeating it changes nothing."""
+        room_and_name = f"+{file.room}+{file.name}"
+        with expecting_an_answer(f"count the file {file.name!r} of parked messages"):
+            self._table.upsert_entity(_row(room_and_name, file.sums), mode=UpdateMode.REPLACE)
+
+    def forget_file(self, file: OverFile) -> None:
+        """Remove the row of a file that is gone."""
+        with expecting_an_answer(f"forget the file {file.name!r} of parked messages"):
+            self._table.delete_entity(_PARTITION, file.row_key)
 
     def fold(self, rows: Sequence[SumsRow]) -> None:
         """Join rows of one cause that no process writes any more into one. If one was written since, nothing changes.
@@ -239,11 +301,14 @@ def _row(process: str, sums: CauseSums) -> dict[str, Any]:
         **times,
         "hours": " ".join(f"{hour}:{number}" for hour, number in sums.hours.items()),
         "jobs": " ".join(sums.jobs),
+        "rooms": " ".join(f"{room}:{number}" for room, number in sums.rooms.items()),
+        **({"over": sums.over} if sums.over else {}),
     }
 
 
 def _sums(row: Mapping[str, Any]) -> CauseSums:
     hours = (part.split(":") for part in row["hours"].split())
+    rooms = (part.split(":") for part in row.get("rooms", "").split())
     return CauseSums(
         fingerprint=row["RowKey"].split("|")[1],
         parked=row["parked"],
@@ -257,4 +322,21 @@ def _sums(row: Mapping[str, Any]) -> CauseSums:
         last_at=row.get("last_at"),
         hours={int(hour): int(number) for hour, number in hours},
         jobs=tuple(row["jobs"].split()),
+        rooms={room: int(number) for room, number in rooms},
+        over=row.get("over", 0),
+        files=int("over" in row),
     )
+
+
+def _file(row: Mapping[str, Any]) -> OverFile | None:
+    mark, _, room_and_name = row["RowKey"].rpartition("|")[2].partition("+")
+    room, is_one, name = room_and_name.partition("+")
+    return OverFile(room, name, _sums(row)) if not mark and is_one else None
+
+
+def _by_room(found: Iterable[CauseSums]) -> dict[tuple[str, str], int]:
+    counts: dict[tuple[str, str], int] = {}
+    for sums in found:
+        for room, number in sums.rooms.items():
+            counts[room, sums.fingerprint] = counts.get((room, sums.fingerprint), 0) + number
+    return counts

@@ -6,11 +6,12 @@ has more closed than parked, so one row alone means nothing.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from shared.parked.entry import Entry
+from shared.parked.entry import DOOR, Entry
+from shared.topology import room_of_queue
 
 #: Hours of the trend.
 TREND_HOURS: Final = 24
@@ -39,6 +40,23 @@ class CauseSums:
     hours: Mapping[int, int]
     #: The jobs of the last entries, the last one first. `found` is of the first of them.
     jobs: tuple[str, ...] = ()
+    #: Open entries at the door, by the room of their queue.
+    rooms: Mapping[str, int] = field(default_factory=dict)
+    #: Messages above the bound at the door, and the files that have them.
+    over: int = 0
+    files: int = 0
+
+    @property
+    def is_shown(self) -> bool:
+        """Return whether a person still has something to decide."""
+        return self.open > 0 or self.over > 0
+
+    @property
+    def number(self) -> str:
+        """Return how many there are, in words."""
+        if not self.over:
+            return f"{self.open:,}"
+        return f"{self.open:,} and {self.over:,} more in {self.files:,} {'file' if self.files == 1 else 'files'}"
 
     @property
     def open(self) -> int:
@@ -71,13 +89,39 @@ def count_parked(sums: CauseSums, entry: Entry) -> CauseSums:
         last_at=entry.last_at,
         hours={hour: 1},
         jobs=(entry.about,),
+        rooms=_at_the_door(room_at_the_door(entry), 1),
     )
     return join([sums, one])
 
 
-def count_closed(sums: CauseSums) -> CauseSums:
-    """Return the sums with one entry less."""
-    return replace(sums, closed=sums.closed + 1)
+def count_closed(sums: CauseSums, room: str | None) -> CauseSums:
+    """Return the sums with one entry less. `room`: as `room_at_the_door` said."""
+    return replace(sums, closed=sums.closed + 1, rooms=_add([sums.rooms, _at_the_door(room, -1)]))
+
+
+def count_over(sums: CauseSums, entry: Entry, number: int) -> CauseSums:
+    """Return the sums of a file after so many messages more, of which this is one."""
+    known = count_parked(count_nothing(sums.fingerprint), entry)
+    return replace(
+        known, parked=0, hours={}, rooms={}, first_at=sums.first_at or known.first_at, over=sums.over + number, files=1
+    )
+
+
+def room_at_the_door(entry: Entry) -> str | None:
+    """Return the room of an entry at the door, or None for any other entry."""
+    return room_of_queue(entry.queue) if entry.job == DOOR else None
+
+
+def _at_the_door(room: str | None, number: int) -> Mapping[str, int]:
+    return {} if room is None else {room: number}
+
+
+def _add(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    sums = defaultdict[str, int](int)
+    for one in counts:
+        for room, number in one.items():
+            sums[room] += number
+    return {room: sums[room] for room in sorted(sums) if sums[room]}
 
 
 def join(rows: Iterable[CauseSums]) -> CauseSums:
@@ -98,16 +142,19 @@ def join(rows: Iterable[CauseSums]) -> CauseSums:
         first_at=min(first, default=None),
         hours={hour: hours[hour] for hour in sorted(hours) if hour > latest - TREND_HOURS},
         jobs=tuple(jobs)[:MOST_JOBS],
+        rooms=_add(row.rooms for row in newest_first),
+        over=sum(row.over for row in newest_first),
+        files=sum(row.files for row in newest_first),
     )
 
 
 def join_by_cause(rows: Iterable[CauseSums]) -> list[CauseSums]:
-    """Return the causes that have open entries, the largest first."""
+    """Return the causes that have open entries or files, the largest first."""
     found = defaultdict[str, list[CauseSums]](list)
     for row in rows:
         found[row.fingerprint].append(row)
     joined = [join(of_one) for of_one in found.values()]
-    return sorted((one for one in joined if one.open > 0), key=lambda one: (-one.open, one.fingerprint))
+    return sorted((one for one in joined if one.is_shown), key=lambda one: (-one.open - one.over, one.fingerprint))
 
 
 def _hour_of(moment: datetime) -> int:

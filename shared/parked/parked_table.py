@@ -28,6 +28,7 @@ from shared.azure import expecting_an_answer
 from shared.errors import ContentionError, NotParkedError, ParkedTamperedError, StorageUnavailableError
 from shared.parked.cause_index import CauseIndex, Causes, Member
 from shared.parked.entry import ACCEPT, DOOR, NO_JOB, NOT_ENTRIES, Entry, EntryState, content_key
+from shared.parked.overflow import Overflow, OverLine
 from shared.parked.poison_policy import Nature, nature_of
 from shared.telemetry import describe_error, events, place, tell
 
@@ -47,8 +48,8 @@ _CLOSED_STATES: Final = MappingProxyType({"done": EntryState.DONE.value, "discar
 class ParkedTable:
     """Entries by job and key, and their bytes."""
 
-    def __init__(self, table: TableClient, container: ContainerClient, index: CauseIndex) -> None:
-        self._table, self._container, self._index = table, container, index
+    def __init__(self, table: TableClient, container: ContainerClient, index: CauseIndex, overflow: Overflow) -> None:
+        self._table, self._container, self._index, self._overflow = table, container, index, overflow
 
     def park(self, entry: Entry, body: bytes) -> Entry:
         """Store the message: one entry per key, one blob per content. Safe to repeat from any process.
@@ -65,6 +66,10 @@ class ParkedTable:
             return self._park(alone, body)
 
     def _park(self, entry: Entry, body: bytes) -> Entry:
+        # One that has an entry comes back from a replay, or is delivered again.
+        if self._overflow.is_full(entry) and self.find(entry.job, entry.key) is None:
+            self._overflow.keep(entry, body)
+            return entry
         self._keep(entry, body)
         fresh = replace(entry, nonce=secrets.token_hex(8))
         for _ in range(_ATTEMPTS):
@@ -118,6 +123,11 @@ class ParkedTable:
         """Yield the entries at the door that claim the job: any publisher may have sent them."""
         wanted = "PartitionKey eq @door and claimed eq @job"
         return self._query(wanted, {"door": DOOR, "job": job}, closed=closed)
+
+    def read_over(self) -> Iterator[OverLine]:
+        """Yield the messages above the bound at the door. A request, and one for each file."""
+        for file in self._index.list_files():
+            yield from self._overflow.read(file).messages()
 
     def _query(self, wanted: str, parameters: dict[str, str], *, closed: bool) -> Iterator[Entry]:
         if not closed:

@@ -316,18 +316,23 @@ class _References:
 
     @property
     def jobs(self) -> set[str]:
-        return {entry.about for entry in self._submissions}
+        return {entry.about for entry in self._submissions} | {line.claimed for line in self._parked.read_over()}
 
     @cached_property
     def names(self) -> set[str]:
-        return {text for entry in self._submissions for text in self._texts(entry)}
+        over = (text for line in self._parked.read_over() for text in _texts(line.body))
+        return {text for entry in self._submissions for text in self._texts(entry)} | set(over)
 
     def _texts(self, entry: Entry) -> Iterator[str]:
-        try:
-            left = [msgspec.json.decode(unwrap(self._parked.body(entry)))]
-        except (ValueError, RecursionError, ParkedTamperedError):
-            # It is unreadable for the app too, so no replay of it can read a blob.
-            return
+        # Without its bytes, no replay of it can read a blob.
+        with suppress(ParkedTamperedError):
+            yield from _texts(self._parked.body(entry))
+
+
+def _texts(body: bytes) -> Iterator[str]:
+    """Yield each text of a message. One that is unreadable is so for the app too."""
+    with suppress(ValueError, RecursionError):
+        left = [msgspec.json.decode(unwrap(body))]
         while left:
             match left.pop():
                 case str(text):

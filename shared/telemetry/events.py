@@ -181,6 +181,13 @@ MESSAGE_PARKED: Final = LogEvent(
     remedy="`sluice parked list` groups by cause; correct the cause, then `sluice parked replay FINGERPRINT` or `discard`",
     alert=Alert(severity=Severity.WARNING),
 )
+PARKED_OVER: Final = LogEvent(
+    name="sluice.parked.over",
+    level=WARNING,
+    fields=("room", "fingerprint", "reason", "file"),
+    meaning="a room has as many open entries of a cause as the door keeps: what follows goes to this file, and nothing is lost",
+    remedy="have its publisher stop; `sluice parked export` shows the messages, and `sluice parked readmit` puts them back on their queue",
+)
 POISON_DRAINED: Final = LogEvent(
     name="sluice.poison.drained",
     level=ERROR,

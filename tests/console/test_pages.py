@@ -255,3 +255,25 @@ def test_the_number_of_a_transaction_leads_to_its_job(visitor, house):
     put_job(house.stores, job, is_open=False)
     text = visitor.get(f"/ids?number={first + 5}").text
     assert re.search(rf'{first + 5} belongs to job <a href="[^"]*/job/numbered">numbered</a>', text)
+
+
+def test_a_cause_above_the_bound_at_the_door_says_how_its_messages_come_back(visitor, house):
+    """Also when none of its entries is left. Its page makes as many requests as another cause's."""
+    refused = make_entry(DOOR, 1, key="accept-above", fingerprint="99aa99aa99aa99aa99", reason="unreadable")
+    house.stores.overflow.keep(refused, b"no submission")
+    visitor.get("/parked")
+    shown = words(visitor.get("/parked/99aa99aa99aa99aa99"))
+    assert "1 more message is in 1 file, above the bound at the door" in shown
+    assert "sluice parked readmit 99aa99aa99aa99aa99" in shown
+    assert "Discard" not in shown
+    park(house.stores, refused)
+    house.clock.advance(10)
+    visitor.get("/parked")
+    shown = words(visitor.get("/parked/99aa99aa99aa99aa99"))
+    assert "accept-above" in shown
+    assert "1 more message is in 1 file" in shown
+    house.clock.advance(10)
+    _, elsewhere = house.count(lambda: visitor.get("/parked/3146415e4c0f77aa90"))
+    house.clock.advance(10)
+    _, here = house.count(lambda: visitor.get("/parked/99aa99aa99aa99aa99"))
+    assert here == elsewhere

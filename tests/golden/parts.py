@@ -58,6 +58,7 @@ from shared.parked.entry import (
     shard_key,
     submission_note,
 )
+from shared.parked.overflow import Overflow
 from shared.parked.parked_table import ParkedTable
 from shared.parked.parking import door_key
 from shared.parked.poison_policy import Attempts, Mark

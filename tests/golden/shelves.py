@@ -216,7 +216,10 @@ class Parked(Shelf):
 
     def _parked(self, connections):
         index = p.CauseIndex(_table(connections, "decisions"), "of these entries")
-        return p.ParkedTable(_table(connections, "parked"), _container(connections, "parked"), index)
+        container = _container(connections, "parked")
+        return p.ParkedTable(
+            _table(connections, "parked"), container, index, p.Overflow(container, index, Clock(v.NOON))
+        )
 
     def _attempts(self, connections):
         return p.Attempts(_table(connections, "parked"), Clock(v.NOON))
@@ -239,6 +242,29 @@ class CauseSums(Shelf):
         causes = index.read()
         assert (sum(one.open for one in causes.causes), causes.checked_at) == (len(members), v.NOON)
         return [entry for entry in v.ENTRIES if p.Member.of(entry) in members]
+
+
+class Over(Shelf):
+    """A file of messages above the bound at the door, and its row."""
+
+    tables = ("decisions",)
+    containers = ("parked",)
+    values = [entry for entry in v.ENTRIES if entry.job == p.DOOR]
+
+    def write(self, connections, stored):
+        overflow = self._overflow(connections, "a0b1c2d3e4f5")
+        for entry in stored:
+            overflow.keep(entry, v.ENTRY_BODY)
+
+    def read(self, connections):
+        (file,) = p.CauseIndex(_table(connections, "decisions"), "another").list_files()
+        read = self._overflow(connections, "another").read(file)
+        assert [line.body for line in read.messages()] == [v.ENTRY_BODY]
+        return [entry for entry in self.values if entry.key in {line.key for line in read.messages()}]
+
+    def _overflow(self, connections, process):
+        index = p.CauseIndex(_table(connections, "decisions"), process)
+        return p.Overflow(_container(connections, "parked"), index, Clock(v.NOON))
 
 
 class Fleet(Shelf):
@@ -526,7 +552,7 @@ class Rules(Shelf):
 SHELVES = {
     shelf.__name__.lower(): shelf()
     for shelf in (
-        Jobs, Homes, Held, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, CauseSums,
+        Jobs, Homes, Held, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, CauseSums, Over,
         Fleet, Diary, Audit, Replays, Totals,
         Plans, Results, Segments, Slices, Outputs, Gates, Sequences, Rules,
     )

@@ -6,10 +6,12 @@ from decimal import Decimal
 
 import pytest
 
+from shared.clock import SystemClock
 from shared.ledger import JobState
 from shared.messages import ChunkMessage, Result
 from shared.parked.cause_index import CauseIndex
 from shared.parked.entry import EntryState
+from shared.parked.overflow import Overflow
 from shared.parked.parked_table import ParkedTable
 from shared.payload import Limits
 from shared.pipeline.outputs import run_in_parts
@@ -94,7 +96,7 @@ def test_a_bad_message_is_parked_where_operators_look(world):
     run_name = world.names["jobs"].removeprefix("jobs")
     with tables.create_table(f"parked{run_name}") as table, blobs.create_container(f"parked{run_name}") as container:
         index = CauseIndex(tables.create_table(f"causes{run_name}"), "one")
-        world.parked = ParkedTable(table, container, index)
+        world.parked = ParkedTable(table, container, index, Overflow(container, index, SystemClock()))
         for _ in range(2):
             assert world.settle(processed(world, 0), b"{not json").parked == 1
         (entry,) = world.parked.entries()

@@ -12,6 +12,8 @@ def build_operator(process, stages, clock, pause, wake=nobody):
     table = process.connections.tables.get_table_client
     return ParkedOperator(
         table=process.parked,
+        causes=process.causes,
+        overflow=process.overflow,
         replays=ReplayTable(table("replays")),
         pending=PendingTable(table("pending")),
         audit=AuditTable(table("audit"), clock),

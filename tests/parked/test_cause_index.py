@@ -14,12 +14,14 @@ from shared.parked.cause_check import CauseCheck
 from shared.parked.cause_index import MOST_TOGETHER, CauseIndex, Member
 from shared.parked.causes import count_closed, count_nothing, count_parked, join, join_by_cause
 from shared.parked.entry import Entry, EntryState
+from shared.parked.overflow import Overflow
 from shared.parked.parked_table import ParkedTable
 from tests.faults.plan import MODES, KilledError, Plan
 from tests.gate.conftest import ManualClock
 from tests.process.world import NOON
 
 _numbers = itertools.count(1)
+RETENTION = timedelta(days=30)
 
 
 def make_entry(key="chunk-000000000-1", *, fingerprint="f" * 16, job="nightly", at=NOON, **changes):
@@ -89,12 +91,11 @@ class _Process:
         connections = shelf.connect(plan)
         tables = connections.tables
         self.causes = CauseIndex(tables.get_table_client(f"causes{shelf.mark}"), f"p{next(_numbers)}")
-        self.table = ParkedTable(
-            tables.get_table_client(f"parked{shelf.mark}"),
-            connections.blobs.get_container_client(f"parked-{shelf.mark}"),
-            _Silent() if is_of_before else self.causes,
-        )
-        self.check = CauseCheck(self.table, self.causes, shelf.clock)
+        container = connections.blobs.get_container_client(f"parked-{shelf.mark}")
+        self.overflow = Overflow(container, self.causes, shelf.clock)
+        index = _Silent() if is_of_before else self.causes
+        self.table = ParkedTable(tables.get_table_client(f"parked{shelf.mark}"), container, index, self.overflow)
+        self.check = CauseCheck(self.table, self.causes, self.overflow, shelf.clock)
         self.plan = plan
 
 
@@ -120,7 +121,7 @@ def test_the_sums_of_all_processes_are_the_number_of_a_cause():
     """Two park three, a third one closes one: two are open, and the texts are those of the newest."""
     mine = count_parked(count_parked(count_nothing("f"), make_entry(job="a")), make_entry(job="b"))
     other = count_parked(count_nothing("f"), make_entry(job="c", at=NOON + timedelta(hours=1), found="newest"))
-    (cause,) = join_by_cause([mine, other, count_closed(count_nothing("f"))])
+    (cause,) = join_by_cause([mine, other, count_closed(count_nothing("f"), None)])
     assert (cause.open, cause.found, cause.jobs[0]) == (2, "newest", "c")
     assert (cause.first_at, cause.last_at) == (NOON, NOON + timedelta(hours=1))
     assert cause.trend(NOON + timedelta(hours=1))[-2:] == [2, 1]
@@ -199,28 +200,28 @@ def test_what_an_instance_of_before_parks_and_closes_is_corrected_by_the_compari
     assert shelf.numbers() == {"f" * 16: 1}
     assert new.causes.read().checked_at is None
     requests = new.plan.count
-    new.check.run(20)
+    new.check.run(20, RETENTION)
     assert shelf.numbers() == {"f" * 16: 2 * MOST_TOGETHER}
     # It changed something, so it is repeated before it is noted.
     assert new.causes.read().checked_at is None
     assert new.plan.count - requests == 1 + 2 + 2 + 1 + 1 + 1
-    new.check.run(20)
+    new.check.run(20, RETENTION)
     assert new.causes.read().checked_at == NOON
 
 
 def test_the_comparison_runs_at_the_first_tick_and_once_a_day(shelf):
     """A process asks once whether it is overdue. After that it makes no request until the minute of the day."""
     process = shelf.index()
-    process.check.run(20)
+    process.check.run(20, RETENTION)
     before = process.plan.count
     shelf.clock.advance(minutes=1)
-    process.check.run(20)
+    process.check.run(20, RETENTION)
     assert process.plan.count == before
     other = shelf.index()
-    other.check.run(20)
+    other.check.run(20, RETENTION)
     assert other.plan.count == 1
     shelf.clock.advance(days=1, hours=4 - NOON.hour, minutes=5 - NOON.minute - 1)
-    other.check.run(20)
+    other.check.run(20, RETENTION)
     assert other.causes.read_checked_at() == shelf.clock.now()
 
 
@@ -232,7 +233,7 @@ def test_rows_of_processes_that_are_gone_are_joined(shelf):
     close(shelf.index(), first)
     park(gone, make_entry("chunk-000000002-1"))
     shelf.clock.advance(days=9000)
-    alive.check.run(20)
+    alive.check.run(20, RETENTION)
     assert [row.process for row in alive.causes.read_all().rows] == ["-"]
     assert shelf.numbers() == {"f" * 16: 2}
     park(alive, make_entry("chunk-000000003-1"))
@@ -242,7 +243,7 @@ def test_rows_of_processes_that_are_gone_are_joined(shelf):
     shelf.clock.advance(minutes=1)
     other = shelf.index()
     shelf.clock.advance(days=2)
-    other.check.run(20)
+    other.check.run(20, RETENTION)
     assert (other.causes.read_all().rows, shelf.numbers()) == ([], {})
 
 
@@ -260,7 +261,7 @@ def _close_one(process):
 
 
 def _compare(process):
-    process.check.run(20)
+    process.check.run(20, RETENTION)
 
 
 #: Each act, and what is there before it. Its message is delivered again, but nothing closes again what was closed.
@@ -306,7 +307,7 @@ def test_an_act_that_is_killed_or_refused_anywhere_counts_once(azurite, act, mod
         _try_broken(shelf, act, plan)
         checker = shelf.index()
         for _ in range(3):
-            checker.check.run(20)
+            checker.check.run(20, RETENTION)
         assert checker.causes.read_checked_at() is not None, at
         entries = {Member.of(entry) for entry in checker.table.entries()}
         assert set(checker.causes.read_all().members) == entries, at

@@ -1,15 +1,21 @@
 """`sluice parked`, as a person runs it."""
 
 import json
+import secrets
+from contextlib import suppress
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from azure.core.exceptions import ResourceExistsError
 
 from shared.errors import NotParkedError, RefusedError
 from shared.messages import Delivery
-from shared.parked.entry import ACCEPT, NO_JOB, EntryState
+from shared.parked import overflow
+from shared.parked.entry import ACCEPT, DOOR, NO_JOB, EntryState
 from shared.parked.parking import Parking, at_the_door, door_key
 from tests.parked.stages import stages
+from tests.parked.test_cause_index import make_entry
 
 
 @pytest.fixture
@@ -205,3 +211,69 @@ def test_a_submission_that_nobody_can_name_is_replayed_as_the_job_that_a_person_
         assert entry.key == door_key("submissions", b'{"sluice":{"items":[],"job":"mine"}}', "mine")
         process.connections.tables.get_table_client("parked").delete_entity(entry.job, entry.key)
         queue.clear_messages()
+
+
+@pytest.fixture
+def flood(ward, monkeypatch):
+    """Five refused submissions of a room, of which the door keeps three: a function that returns what is known of them."""
+    for name, number in (("MOST_OF_CAUSE", 3), ("_FREE", 1)):
+        monkeypatch.setattr(overflow, name, number)
+    queue = ward.process().connections.queues.get_queue_client("submissions-over")
+    with suppress(ResourceExistsError):
+        queue.create_queue()
+    queue.clear_messages()
+    fingerprint = secrets.token_hex(8)
+    with ward.process() as process:
+        for number in range(5):
+            body = json.dumps({"sluice": {"job": f"flood-{number}", "mark": fingerprint}}).encode()
+            entry = make_entry(
+                f"accept-{fingerprint}-{number}",
+                job=DOOR,
+                queue=queue.queue_name,
+                stage=ACCEPT,
+                fingerprint=fingerprint,
+                claimed=f"over~flood-{number}",
+            )
+            process.parked.park(entry, body)
+    return SimpleNamespace(fingerprint=fingerprint, queue=queue)
+
+
+def test_what_is_above_the_bound_at_the_door_is_counted_and_exported(sluice, flood):
+    """Each line has the bytes, and says why they were refused. The beginning of a fingerprint is enough."""
+    assert "3 and 2 more in 1 file" in sluice("list").stdout
+    (group,) = (
+        one for one in json.loads(sluice("list", "--json").stdout)["groups"] if one["fingerprint"] == flood.fingerprint
+    )
+    assert (group["entries"], group["over"], group["files"]) == (3, 2, 1)
+    done = sluice("export", flood.fingerprint[:8], "--room", "over", "--why", "their publisher asks")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [json.loads(line["text"])["sluice"]["job"] for line in lines] == ["flood-3", "flood-4"]
+    assert {line["reason"] for line in lines} == {"ZeroDivisionError"}
+    other = sluice("export", flood.fingerprint, "--room", "-")
+    assert (other.exit_code, other.stdout) == (1, "")
+    assert "of room - has no messages above the bound at the door" in other.stderr
+
+
+def test_what_is_above_the_bound_is_readmitted_to_its_queue(sluice, flood):
+    """After its cause was mended. Then there is no file, and the list counts the entries alone."""
+    done = sluice("readmit", flood.fingerprint, "--why", "mended", answer="y\n")
+    assert "Put 2 messages of 1 file back on their queue?" in done.stderr
+    assert done.stdout.endswith("2 are back on their queue\n")
+    found = [json.loads(one.content)["sluice"]["job"] for one in flood.queue.receive_messages()]
+    assert found == ["flood-3", "flood-4"]
+    assert sluice("readmit", flood.fingerprint, "--yes").exit_code == 1
+    (group,) = (
+        one for one in json.loads(sluice("list", "--json").stdout)["groups"] if one["fingerprint"] == flood.fingerprint
+    )
+    assert (group["entries"], group["over"], group["files"]) == (3, 0, 0)
+
+
+def test_a_cause_is_discarded_with_what_is_above_the_bound(sluice, flood):
+    """The question names both numbers. A selection of one job leaves the files alone."""
+    first = sluice("discard", flood.fingerprint, "--job", "over~flood-0", "--why", "x", "--yes")
+    assert first.stdout == "1 of 1 discarded\n"
+    done = sluice("discard", flood.fingerprint, "--why", "sent by mistake", answer="y\n")
+    assert f"Discard 2 parked messages of {flood.fingerprint} and 2 more in 1 file for good?" in done.stderr
+    assert done.stdout.endswith("2 of 2 discarded, and 2 in files\n")
+    assert sluice("discard", flood.fingerprint, "--why", "x", "--yes").exit_code == 0
+    assert flood.fingerprint not in sluice("list").stdout

@@ -19,6 +19,7 @@ from shared.ledger.records import Job, JobState
 from shared.messages import Delivery
 from shared.parked.cause_index import CauseIndex
 from shared.parked.entry import ACCEPT, EntryState
+from shared.parked.overflow import Overflow
 from shared.parked.parked_table import ParkedTable
 from shared.parked.parking import Parking
 from shared.payload import PayloadStore
@@ -47,13 +48,19 @@ class Night:
         self.plans = connections.blobs.create_container(f"plans-{mark}")
         self.queue = connections.queues.create_queue(f"submissions-{mark}")
         self.pending_rows = connections.tables.create_table(f"pending{mark}")
-        self.parked = ParkedTable(
-            connections.tables.create_table(f"parked{mark}"),
-            connections.blobs.create_container(f"parked-{mark}"),
-            CauseIndex(connections.tables.create_table(f"causes{mark}"), "one"),
-        )
+        connections.tables.create_table(f"parked{mark}")
+        connections.blobs.create_container(f"parked-{mark}")
+        connections.tables.create_table(f"causes{mark}")
+        self.parked = self.open_parked(connections, "one")
         self.ledger, self.store = MemoryLedger(), PayloadStore(self.payloads)
         self.pending = PendingTable(self.pending_rows)
+
+    def open_parked(self, connections, process):
+        """Return the entries, as a process of this name has them."""
+        index = CauseIndex(connections.tables.get_table_client(f"causes{self.mark}"), process)
+        container = connections.blobs.get_container_client(f"parked-{self.mark}")
+        table = connections.tables.get_table_client(f"parked{self.mark}")
+        return ParkedTable(table, container, index, Overflow(container, index, self.clock))
 
     def drop(self, job="nightly"):
         """Write a payload as a publisher does, and return its name."""
@@ -82,11 +89,7 @@ class Night:
         blobs, tables = (connections or self.connections).blobs, (connections or self.connections).tables
         return Orphans(
             ledger=self.ledger,
-            parked=ParkedTable(
-                tables.get_table_client(f"parked{self.mark}"),
-                blobs.get_container_client(f"parked-{self.mark}"),
-                CauseIndex(tables.get_table_client(f"causes{self.mark}"), "two"),
-            ),
+            parked=self.open_parked(connections or self.connections, "two"),
             pending=PendingTable(tables.get_table_client(f"pending{self.mark}")),
             container=lambda name: blobs.get_container_client(f"{name}-{self.mark}"),
             queue=lambda name: (connections or self.connections).queues.get_queue_client(f"{name}-{self.mark}"),

@@ -45,7 +45,7 @@ class Installation:
         self.queue = self.connections.queues.get_queue_client("work-00")
         self.clock.advance(minutes=HOURLY_AT + 1)
         # A process finds out at its first tick whether the index of causes is to be compared.
-        self.stores.cause_check.run(1)
+        self.stores.cause_check.run(1, timedelta(days=30))
 
     def tick(self, minutes=1):
         """Run the tick some minutes later, and return what it requested."""

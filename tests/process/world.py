@@ -18,6 +18,7 @@ from shared.memory import Memory
 from shared.messages import ChunkMessage, Delivery, encode
 from shared.parked.cause_index import CauseIndex
 from shared.parked.entry import chunk_key
+from shared.parked.overflow import Overflow
 from shared.parked.parked_table import ParkedTable
 from shared.parked.parking import Deliveries, Parking
 from shared.parked.poison_policy import Attempts
@@ -198,7 +199,9 @@ class Process:
         self.ledger = TableLedger(tables.get_table_client("jobs"), tables.get_table_client("jobindex"))
         self.results = ResultStore(blobs.get_container_client("results"))
         self.causes = CauseIndex(tables.get_table_client("decisions"), uuid.uuid4().hex)
-        self.parked = ParkedTable(table, blobs.get_container_client("parked"), self.causes)
+        container = blobs.get_container_client("parked")
+        self.overflow = Overflow(container, self.causes, world.clock)
+        self.parked = ParkedTable(table, container, self.causes, self.overflow)
         self.attempts = Attempts(table, world.clock)
         parking = Parking(self.parked, world.clock, stages(send=self._send))
         self.processor = Processor(

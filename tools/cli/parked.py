@@ -5,6 +5,7 @@ import sys
 import time
 from typing import Annotated, NoReturn
 
+import msgspec
 import typer
 
 from shared.app import Stores, build_entry_reader
@@ -16,7 +17,7 @@ from shared.operating import (
     summarize_causes,
     waves,
 )
-from shared.parked import Entry
+from shared.parked import Entry, OverFile, join_by_cause
 from tools.cli import parked_view as view
 from tools.cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
 from tools.cli.replays import follow, open_operator, replays, step_replay, stop
@@ -36,6 +37,11 @@ JobOption = Annotated[
 ]
 ReasonOption = Annotated[str | None, typer.Option(help="Parked for this reason only.", metavar="REASON")]
 KeyOption = Annotated[str | None, typer.Option(help="With this key only.", metavar="KEY")]
+RoomOption = Annotated[
+    str | None, typer.Option(help="Of this room only; - is the common room. Without it: of all rooms.", metavar="ROOM")
+]
+#: Messages between two lines of progress.
+_PROGRESS = 1000
 #: Of the dots that a person sees when there are more waves.
 WAVES_SHOWN = 8
 
@@ -61,6 +67,8 @@ def list_parked(  # noqa: PLR0913 - each option of the command is an argument
             # Before its first comparison, the index lacks what was parked before the upgrade.
             entries = operator.select(selection, closed=closed)
             causes = summarize_causes(entries)
+            if is_of_all:
+                causes = join_by_cause([*causes, *(file.sums for file in operator.causes.list_files())])
     if as_json and fingerprint is not None:
         typer.echo(json.dumps({"entries": [view.entry_document(entry) for entry in entries]}))
     elif as_json:
@@ -179,15 +187,81 @@ def discard(  # noqa: PLR0913 - each option of the command is an argument
     selection = _selection(fingerprint, job, reason, key)
     with open_operator(settings) as operator:
         found = operator.select(selection)
-        if not found:
+        is_of_cause = fingerprint is not None and selection == Selection(fingerprint=fingerprint)
+        files = operator.list_files(fingerprint) if is_of_cause and fingerprint is not None else []
+        if not found and not files:
             _end_without_any(operator, selection, found, as_json=as_json)
-        count = len(found)
+        count, over = len(found), sum(file.sums.over for file in files)
         if not yes:
-            typer.confirm(f"Discard {count} parked messages of {selection} for good?", abort=True, err=True)
-        closed = operator.discard(selection, by=by, why=why)
-    typer.echo(json.dumps({"discarded": len(closed)}) if as_json else f"{len(closed)} of {count} discarded")
+            more = f" and {over} more in {view.files_in_words(files)}" if files else ""
+            typer.confirm(f"Discard {count} parked messages of {selection}{more} for good?", abort=True, err=True)
+        closed = operator.discard(selection, by=by, why=why) if found else []
+        if files:
+            operator.discard_files(files, by=by, why=why)
+    if as_json:
+        typer.echo(json.dumps({"discarded": len(closed), "over": over}))
+    else:
+        typer.echo(f"{len(closed)} of {count} discarded" + (f", and {over} in files" if files else ""))
     if len(closed) < count:
         raise typer.Exit(PROBLEM_FOUND)
+
+
+@app.command()
+def export(
+    fingerprint: Annotated[str, typer.Argument(help="The cause; its beginning is enough.", metavar="FINGERPRINT")],
+    by: ByOption,
+    why: WhyOption = "",
+    *,
+    room: RoomOption = None,
+    settings: SettingsOption = None,
+) -> None:
+    """Write the messages above the bound at the door, a line of JSON each. The audit keeps who saw them."""
+    with open_operator(settings) as operator:
+        for line in operator.export(_files_of(operator, fingerprint, room), by=by, why=why):
+            typer.echo(msgspec.json.encode(line))
+
+
+@app.command()
+def readmit(  # noqa: PLR0913 - each option of the command is an argument
+    fingerprint: Annotated[str, typer.Argument(help="The cause; its beginning is enough.", metavar="FINGERPRINT")],
+    by: ByOption,
+    *,
+    room: RoomOption = None,
+    rate: Annotated[float | None, typer.Option(min=0.001, help="At most so many messages per second.")] = None,
+    why: Annotated[str, typer.Option(help="Kept in the audit.", metavar="TEXT")] = "",
+    yes: YesOption = False,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Put the messages above the bound at the door back on their queue. What fails again is parked again."""
+    with open_operator(settings) as operator:
+        files = _files_of(operator, fingerprint, room)
+        over = sum(file.sums.over for file in files)
+        if not yes:
+            typer.confirm(
+                f"Put {over} messages of {view.files_in_words(files)} back on their queue?", abort=True, err=True
+            )
+        number = 0
+        for number, _ in enumerate(operator.readmit(files, by=by, why=why), start=1):
+            if number % _PROGRESS == 0:
+                typer.echo(f"{number} of {over} are back on their queue", err=True)
+            if rate is not None:
+                operator.pause(1 / rate)
+    typer.echo(json.dumps({"readmitted": number}) if as_json else f"{number} are back on their queue")
+
+
+def _files_of(operator: ParkedOperator, fingerprint: str, room: str | None) -> list[OverFile]:
+    # A dash is the common room, as in the names of the files.
+    files = operator.list_files(fingerprint, None if room is None else room.removeprefix("-"))
+    if not files:
+        of_room = "" if room is None else f" of room {room}"
+        typer.echo(
+            f"sluice: cause {fingerprint}{of_room} has no messages above the bound at the door: `sluice parked list` "
+            "shows which have",
+            err=True,
+        )
+        raise typer.Exit(PROBLEM_FOUND)
+    return files
 
 
 def _selection(fingerprint: str | None, job: str | None, reason: str | None, key: str | None) -> Selection:

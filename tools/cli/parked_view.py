@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from shared.operating import Replay, ReplayFate, Wave, describe_fates
-from shared.parked import CauseSums, Entry
+from shared.parked import CauseSums, Entry, OverFile
 from tools.cli.screen import clean
 
 _MOMENT = "%Y-%m-%d %H:%M:%S"
@@ -21,7 +21,7 @@ def causes_table(causes: Sequence[CauseSums]) -> Table:
         table.add_row(
             cause.fingerprint,
             clean(cause.reason),
-            str(cause.open),
+            cause.number,
             clean(" ".join(cause.jobs)),
             clean(cause.instead),
             cause.last_at.strftime(_MOMENT) if cause.last_at else "",
@@ -63,6 +63,11 @@ def entry_document(entry: Entry) -> dict[str, Any]:
     return {**known, **moments, "state": entry.state.value}
 
 
+def files_in_words(files: Sequence[OverFile]) -> str:
+    """Return how many files they are."""
+    return "1 file" if len(files) == 1 else f"{len(files)} files"
+
+
 def cause_document(cause: CauseSums) -> dict[str, Any]:
     """Return a cause for a program."""
     return {
@@ -71,6 +76,8 @@ def cause_document(cause: CauseSums) -> dict[str, Any]:
         "stage": cause.stage,
         "instead": cause.instead,
         "entries": cause.open,
+        "over": cause.over,
+        "files": cause.files,
         "last_jobs": list(cause.jobs),
         "first_at": cause.first_at.isoformat() if cause.first_at else None,
         "last_at": cause.last_at.isoformat() if cause.last_at else None,
