@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from shared.app import Stores
 from shared.azure.pushback import Governor
 from shared.concurrency.tuning import Stretch
-from shared.errors import RulesRefusedError, SluiceError, TraceRefusedError
+from shared.errors import RulesRefusedError, SettingsError, SluiceError, TraceRefusedError
 from tests.concurrency.conftest import NOON
 from tools.cli.main import app
 from tools.local.paths import ROOT
@@ -94,6 +94,24 @@ def test_wrong_rules_are_refused_with_their_lines(tune, fleet, wrong):
         tune("rules", "put", str(wrong))
     assert tune("rules", "get").exit_code == 1
     assert tune("rules", "check", str(SAMPLE), settings={}).exit_code == 0
+
+
+def test_rooms_of_shares_are_those_of_the_settings(tune, fleet, stack_settings, tmp_path):
+    """An unknown one is refused by both commands; without rooms in the settings the names are not checked."""
+    file, rooms = tmp_path / "shares.yaml", {"SLUICE_ROOMS": "alpha,beta"}
+    file.write_text("version: 1\nrules:\n- {name: a, tasks: 1}\nshares:\n  rooms:\n    alhpa: {weight: 3}\n")
+    wrong = "line 6: `rooms` has no 'alhpa': did you mean 'alpha'?"
+    checked = tune("rules", "check", str(file), settings=rooms)
+    assert (checked.exit_code, wrong in checked.stderr) == (1, True)
+    with pytest.raises(RulesRefusedError, match="did you mean 'alpha'"):
+        tune("rules", "put", str(file), settings=stack_settings | rooms)
+    checked = tune("rules", "check", str(file), settings={})
+    assert (checked.exit_code, "were not checked" in checked.stdout) == (0, True)
+    assert "1 rules and the shares of 1 room, nothing is wrong" in checked.stdout
+    many = {"SLUICE_ROOMS": ",".join(f"r{number}" for number in range(201))}
+    found = tune("rules", "check", str(file), settings=many).exception
+    assert isinstance(found, SettingsError)
+    assert str(found) == "SLUICE_ROOMS names 201 rooms, expected at most 200"
 
 
 def test_a_dry_run_needs_no_installation(tune, recording, tmp_path):
