@@ -172,7 +172,13 @@ class FeedRow:
     by: str
     #: Chunks by room, at least.
     waiting: Mapping[str, int] = field(default_factory=dict)
+    #: Jobs by room, at least.
+    jobs: Mapping[str, int] = field(default_factory=dict)
+    #: Seconds of work that were put in the last minute, by room.
+    served: Mapping[str, float] = field(default_factory=dict)
     window: int = 0
+    #: Messages on the work queues, as last read.
+    depth: int = 0
     #: When the job was accepted that waits longest.
     oldest: datetime | None = None
     #: Whether all that was put is noted in the rows of the jobs, so that the next feeder puts nothing twice.
@@ -268,7 +274,10 @@ def feed_row(feed: FeedRow) -> Row:
         "since": _text(feed.since),
         "by": feed.by,
         "waiting": msgspec.json.encode(feed.waiting).decode(),
+        "jobs": msgspec.json.encode(feed.jobs).decode(),
+        "served": msgspec.json.encode(feed.served).decode(),
         "window": feed.window,
+        "depth": feed.depth,
         "oldest": _text(feed.oldest),
         "is_noted": feed.is_noted,
     }
@@ -281,7 +290,10 @@ def feed_of(row: Mapping[str, Any]) -> FeedRow:
         since=datetime.fromisoformat(row["since"]),
         by=row["by"],
         waiting=decode(row["waiting"], dict[str, int]),
+        jobs=decode(row["jobs"], dict[str, int]),
+        served=decode(row["served"], dict[str, float]),
         window=int(row["window"]),
+        depth=int(row["depth"]),
         oldest=_moment(row.get("oldest")),
         is_noted=bool(row["is_noted"]),
     )

@@ -243,7 +243,7 @@ def explain_pace(look: JobLook, now: datetime) -> list[str]:
 
 
 def _explain_turn(job: Job, older: int | None) -> list[str]:
-    if older is None:
+    if older is None or job.dispatch_cursor >= job.chunks:
         return []
     said = f"{job.chunks - job.dispatch_cursor:,} of its {job.chunks:,} chunks wait for their turn on the queues"
     jobs = "job" if older == 1 else "jobs"
