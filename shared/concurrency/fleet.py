@@ -337,6 +337,8 @@ class Worker:
     share: float = 1.0
     #: By room.
     resting: Mapping[str, Resting] = field(default_factory=dict)
+    #: That of its program. Empty before 0.4.0.
+    version: str = ""
 
 
 def worker_row(worker: Worker) -> Row:
@@ -355,6 +357,7 @@ def worker_row(worker: Worker) -> Row:
         "share": worker.share,
         # Left out where nothing failed, which is nearly always.
         **({"resting": msgspec.json.encode(worker.resting).decode()} if worker.resting else {}),
+        **({"version": worker.version} if worker.version else {}),
     }
 
 
@@ -372,6 +375,7 @@ def _worker_of(row: Mapping[str, Any]) -> Worker:
         stored=int(row.get("stored", 0)),
         share=float(row.get("share", 1.0)),
         resting=decode(row.get("resting", "{}"), dict[str, Resting]),
+        version=row.get("version", ""),
     )
 
 
@@ -408,6 +412,10 @@ class Fleet:
     def fresh(self, now: datetime) -> list[Worker]:
         """Return the processes that work now, by their last reports."""
         return [worker for worker in self.workers if now - worker.at <= FRESH]
+
+    def of_before(self, now: datetime) -> list[Worker]:
+        """Return the processes that work now and refuse rules with `shares`: those of before 0.4.0."""
+        return [worker for worker in self.fresh(now) if not worker.version]
 
     def latency(self, now: datetime) -> float | None:
         """Return the seconds per message of the processes that work now, since they started. None: nothing is done."""

@@ -15,6 +15,7 @@ from math import ceil
 from threading import Lock, Timer
 from typing import Final, NamedTuple
 
+from shared import __version__
 from shared.azure import USED_BY_WORK, Cause, Governor, Pushback, because, governors_of_work
 from shared.clock import Clock
 from shared.concurrency.fleet import (
@@ -234,6 +235,7 @@ class Following:
             chunks=counted.chunks,
             stored=counted.stored,
             resting=counted.resting,
+            version=__version__,
             share=min((each.share for each in governors_of_work(self.pushback.governors()).values()), default=1.0),
         )
 

@@ -416,7 +416,14 @@ FEED_ROW = p.FeedRow(
     is_noted=True,
 )
 FAILING_WORKER = p.Worker(
-    name="w3", at=NOON, started_at=NOON, in_flight=1, done=2, busy=0.5, resting={"team-a": p.Resting(2, LATER)}
+    name="w3",
+    at=NOON,
+    started_at=NOON,
+    in_flight=1,
+    done=2,
+    busy=0.5,
+    resting={"team-a": p.Resting(2, LATER)},
+    version="0.4.0",
 )
 READY = [
     p.ReadyJob(job="nightly", accepted_at=NOON, chunks=7, cursor=0, workload="billing", items=7_000),

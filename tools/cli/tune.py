@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from shared.app import Stores
-from shared.concurrency import BUILT_IN, Trace, lint, parse, read, write
+from shared.concurrency import BUILT_IN, Shares, Trace, lint, parse, read, write
 from shared.errors import SettingsError, TraceRefusedError
 from shared.grammar import read_rooms
 from shared.operating import put_rules
 from shared.simulation import SEED, Outcome, Push, Simulation, bursty_day
 from shared.usage import load
-from tools.cli import tune_view as view
+from tools.cli import tune_shares, tune_view as view
 from tools.cli.capacity import show_capacity
 from tools.cli.cost_idle import ROOMS
 from tools.cli.options import PROBLEM_FOUND, ByOption, JsonOption, PricesOption, SettingsOption, WhyOption, connected
@@ -64,6 +64,19 @@ def explain(
         typer.echo(json.dumps({"decisions": [view.decision_document(one) for one in found]}))
     else:
         Screen().show(view.history_table(found))
+
+
+@app.command("shares")
+def show_shares(settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
+    """Show how the rooms share the work, what waits in them, and what they were served."""
+    with connected(settings) as connections:
+        fleet = Stores(connections).fleet.read()
+    now = datetime.now(UTC)
+    if as_json:
+        typer.echo(json.dumps(tune_shares.shares_document(fleet, now)))
+        return
+    Screen().show(tune_shares.shares_table(fleet))
+    typer.echo(tune_shares.describe_feeder(fleet, now))
 
 
 @app.command("dry-run")
@@ -148,7 +161,14 @@ def put(file: FileArgument, by: ByOption, why: WhyOption = "", settings: Setting
     with connected(settings) as connections:
         stores = Stores(connections)
         wanted = put_rules(stores.rules, stores.audit, text, by=by, why=why, rooms=rooms)
+        before = [] if wanted.shares == Shares() else stores.fleet.read().of_before(datetime.now(UTC))
     typer.echo(f"version {wanted.version} is in force: `sluice tune explain` shows what is decided by it")
+    if before:
+        typer.echo(
+            f"note: processes of before 0.4.0 work now ({len(before)}), and refuse `shares`. Until they are gone, a decision may "
+            "follow the rules of before, or the built-in ones",
+            err=True,
+        )
 
 
 def _read_rooms(settings: Path | None) -> Sequence[str] | None:
