@@ -282,10 +282,10 @@ class _Reader:
                 self.complain(fields["urgent"].line, f"`urgent` is {percent:g}%, expected 0% to {_MOST_URGENT}%")
             urgent = (percent or 0.0) / 100
         if "rooms" in fields:
-            rooms = self._named_rooms(fields["rooms"])
+            rooms = self._rooms_by_name(fields["rooms"])
         return Shares(urgent, {room: self._room_share(share, room) for room, share in rooms.items()})
 
-    def _named_rooms(self, place: Place) -> dict[str, Place]:
+    def _rooms_by_name(self, place: Place) -> dict[str, Place]:
         if not isinstance(place.value, dict):
             self.complain(place.line, "`rooms` must be names of rooms with their shares")
             return {}

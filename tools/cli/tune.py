@@ -143,7 +143,7 @@ def get_rules(
 
 @rules.command("check")
 def check_rules(file: FileArgument, settings: SettingsOption = None) -> None:
-    """Check rules and print faults line by line. Needs no installation; the rooms are those of the settings."""
+    """Check rules and print faults line by line. Needs no installation, for the rooms are those of the settings."""
     found = lint(file.read_text(encoding="utf-8"), _read_rooms(settings))
     for problem in [*found.problems, *found.notes]:
         typer.echo(f"{file}: {problem}", err=bool(found.problems))

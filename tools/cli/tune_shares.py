@@ -19,7 +19,7 @@ class RoomLine:
     #: Its part of the work while jobs wait in it. None: no job does.
     part: float | None
     seconds: float
-    #: Its part of what was served. None: nothing was.
+    #: Its part of all seconds that were served. None: none were.
     served: float | None
 
 
@@ -100,7 +100,7 @@ def shares_table(fleet: Fleet) -> Table:
 
 
 def describe_feeder(fleet: Fleet, now: datetime) -> str:
-    """Return what the feeder does, for a person."""
+    """Return a line about the feeder, for a person."""
     feed = fleet.feed
     if feed is None:
         return "feeder: none, for no job waits for its turn"
