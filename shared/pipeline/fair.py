@@ -226,13 +226,17 @@ HUNGRY: Final = 8
 SHORTEST_REST, LONGEST_REST, OF_THE_CHUNKS = 0.5, 2.0, 17.0
 
 
-def next_window(window: int, *, visible: int, ended: float, pace: FleetPace) -> int:
-    """Return the window by the messages at the front of the queues, and by how many ended in a second."""
+def next_window(window: int, *, visible: int, ended: float, pace: FleetPace, rest: float) -> int:
+    """Return the window by the messages at the front of the queues, and by how many ended in a second.
+
+    It lasts until the feeder comes again after its rest.
+    """
+    lasts = max(1.0, rest)
     if visible < HUNGRY:
         grown = window * 2 if not visible else window + max(LEAST // 2, window // 2)
-        return max(LEAST, min(grown, ceil(max(1, pace.decided) * max(1.75, 1 + 1 / pace.chunk))))
+        return max(LEAST, min(grown, ceil(max(1, pace.decided) * max(1.75, 1 + lasts / pace.chunk))))
     if visible >= LEAST:
-        return max(LEAST, min(window, ceil(ended * (pace.chunk + 1.0) * 1.2)))
+        return max(LEAST, min(window, ceil(ended * (pace.chunk + lasts) * 1.2)))
     return window
 
 

@@ -353,7 +353,8 @@ class _Feeding:
         queues, now, pace = self._feeder.queues, self._feeder.clock.monotonic(), self._pace()
         depth, visible = sum(queue.depth() for queue in queues), sum(queue.peek() for queue in queues)
         ended = max(0, self._depth + self._put - depth) / max(SHORTEST_REST, now - self._depth_at)
-        self._window = next_window(self._window, visible=visible, ended=ended, pace=pace)
+        rest = next_rest(len(queues), pace)
+        self._window = next_window(self._window, visible=visible, ended=ended, pace=pace, rest=rest)
         self._depth, self._depth_at, self._put = depth, now, 0
         # A failed message is hidden for a while, and no task has it.
         return self._window - depth + sum(self._feeder.following.resting().values())

@@ -71,12 +71,19 @@ def test_inside_a_room_small_jobs_pass_a_large_one_and_equal_ones_end_one_after_
 def test_the_window_follows_the_front_of_the_queues_within_what_is_decided():
     """It grows where tasks find nothing, and falls to what ends where more waits than they need."""
     pace = FleetPace(decided=100, in_work=24, seconds=1.0)
-    assert next_window(LEAST, visible=0, ended=0, pace=pace) == 2 * LEAST
-    assert next_window(64, visible=3, ended=0, pace=pace) == 96
-    assert next_window(190, visible=0, ended=0, pace=pace) == 200
-    assert next_window(200, visible=32, ended=24, pace=pace) == 58
-    assert next_window(58, visible=20, ended=24, pace=pace) == 58
-    assert next_window(58, visible=32, ended=0, pace=pace) == LEAST
+
+    def after(window, visible, ended=0.0, rest=0.5):
+        return next_window(window, visible=visible, ended=ended, pace=pace, rest=rest)
+
+    assert after(LEAST, 0) == 2 * LEAST
+    assert after(64, 3) == 96
+    assert after(190, 0) == 200
+    assert after(200, 32, ended=24) == 58
+    assert after(58, 20, ended=24) == 58
+    assert after(58, 32) == LEAST
+    # A feeder that comes again later must leave more.
+    assert after(290, 0, rest=2.0) == 300
+    assert after(200, 32, ended=24, rest=2.0) == 87
 
 
 def test_who_has_room_puts_four_seconds_of_the_tasks_that_work():
