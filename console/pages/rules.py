@@ -83,8 +83,16 @@ def put(visit: Visit) -> Page | str:
         stores.audit.check_new(posted.named)
         return _refuse(visit, text, day, "the rules in force were changed since your dry run: nothing was done")
     try:
-        act = {"by": posted.who, "why": posted.why, "seen": seen, "named": posted.named}
-        put_rules(stores.rules, stores.audit, text, rooms=visit.view.rooms, **act)
+        put_rules(
+            stores.rules,
+            stores.audit,
+            text,
+            by=posted.who,
+            why=posted.why,
+            rooms=visit.view.rooms,
+            seen=seen,
+            named=posted.named,
+        )
     except (ActStaleError, RulesRefusedError) as refusal:
         return _refuse(visit, text, day, str(refusal))
     return visit.link("rules")
