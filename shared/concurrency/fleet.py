@@ -172,6 +172,8 @@ class FeedRow:
     by: str
     #: Chunks by room, at least.
     waiting: Mapping[str, int] = field(default_factory=dict)
+    #: Of these, the chunks that are beyond the limit of their room.
+    limited: Mapping[str, int] = field(default_factory=dict)
     #: Jobs by room, at least.
     jobs: Mapping[str, int] = field(default_factory=dict)
     #: Seconds of work that were put in the last minute, by room.
@@ -186,8 +188,8 @@ class FeedRow:
 
     @property
     def chunks(self) -> int:
-        """The chunks that wait."""
-        return sum(self.waiting.values())
+        """The chunks that wait for the window alone. No task could have more of a limited room."""
+        return sum(self.waiting.values()) - sum(self.limited.values())
 
 
 Row: TypeAlias = dict[str, Any]
@@ -274,6 +276,7 @@ def feed_row(feed: FeedRow) -> Row:
         "since": _text(feed.since),
         "by": feed.by,
         "waiting": msgspec.json.encode(feed.waiting).decode(),
+        "limited": msgspec.json.encode(feed.limited).decode(),
         "jobs": msgspec.json.encode(feed.jobs).decode(),
         "served": msgspec.json.encode(feed.served).decode(),
         "window": feed.window,
@@ -290,6 +293,7 @@ def feed_of(row: Mapping[str, Any]) -> FeedRow:
         since=datetime.fromisoformat(row["since"]),
         by=row["by"],
         waiting=decode(row["waiting"], dict[str, int]),
+        limited=decode(row["limited"], dict[str, int]),
         jobs=decode(row["jobs"], dict[str, int]),
         served=decode(row["served"], dict[str, float]),
         window=int(row["window"]),
@@ -394,7 +398,7 @@ class Fleet:
     feed: FeedRow | None = None
 
     def waiting(self, now: datetime) -> int:
-        """Return the chunks that wait for their turn. The row of a dead feeder counts no more."""
+        """Return the chunks that wait for the window. The row of a dead feeder counts no more."""
         return self.feed.chunks if self.feed and self.feed.until > now else 0
 
     @property

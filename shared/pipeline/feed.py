@@ -245,12 +245,12 @@ class _Feeding:
         self._look_at_rooms()
         if not any(room.jobs for room in self._rooms.values()):
             return not self._forget_pointer()
-        beyond = self._look_at_limits()
+        self._look_at_limits()
         waiting = self._list_waiting()
         waking = self._note_row(waiting)
         if any(job.left for jobs in waiting.values() for job in jobs):
             free = self._count_free()
-            choices = self._ring.choose(waiting, free, self._agree_terms(waiting, beyond))
+            choices = self._ring.choose(waiting, free, self._agree_terms(waiting))
             with waking:
                 self._put_chosen(choices)
         for one in list(self._underway.values()):
@@ -309,19 +309,15 @@ class _Feeding:
             return underway.job.lane is not None
         return one.deadline is not None and self._feeder.following.is_late(one.deadline, before)
 
-    def _agree_terms(self, waiting: Mapping[str, Sequence[WaitingJob]], beyond: Mapping[str, int]) -> dict[str, Terms]:
+    def _agree_terms(self, waiting: Mapping[str, Sequence[WaitingJob]]) -> dict[str, Terms]:
         following = self._feeder.following
-        return agree_terms(
-            [name for name, jobs in waiting.items() if any(one.left for one in jobs)],
-            following.shares(),
-            self._window,
-            following.resting(),
-            beyond,
-        )
+        rooms = [name for name, jobs in waiting.items() if any(one.left for one in jobs)]
+        beyond = {name: self._unended.count(name) for name in rooms}
+        return agree_terms(rooms, following.shares(), self._window, following.resting(), beyond)
 
-    def _look_at_limits(self) -> dict[str, int]:
-        """Return how many chunks of limited rooms are on the queues. Let jobs go of which none is."""
-        found, shares = dict[str, int](), self._feeder.following.shares()
+    def _look_at_limits(self) -> None:
+        """Count the chunks of limited rooms that are on the queues. Let jobs go of which none is."""
+        shares = self._feeder.following.shares()
         for name, room in self._rooms.items():
             if (most := shares.of(name).most) is None:
                 over = set(self._all_put)
@@ -331,11 +327,9 @@ class _Feeding:
                 is_full = self._unended.count(name) >= most
                 is_over = is_full or self._all_put >= room.jobs.keys()
                 over = set(self._unended.look(name)) if is_over else set()
-                found[name] = self._unended.count(name)
             for job in self._all_put & over & room.jobs.keys():
                 self._all_put.discard(job)
                 self._end(room.jobs[job])
-        return found
 
     def _is_inherited(self, row: ReadyJob) -> bool:
         return self._succeeds and row.accepted_at <= self._since
@@ -494,13 +488,16 @@ class _Feeding:
     def _write_row(self, waiting: Mapping[str, Sequence[WaitingJob]], *, is_noted: bool) -> FeedRow:
         now = self._feeder.clock.now()
         left = {name: [one.left for one in jobs if one.left] for name, jobs in waiting.items()}
+        chunks = {name: sum(found) for name, found in left.items() if found}
+        most = {name: one.most for name, one in self._agree_terms(waiting).items() if self._is_limited(name)}
         oldest = [row.accepted_at for room in self._rooms.values() for row in room.jobs.values()]
         self.row = FeedRow(
             until=now + FED_FOR,
             since=self._since,
             by=self._feeder.following.name,
-            waiting={name: sum(chunks) for name, chunks in left.items() if chunks},
-            jobs={name: len(chunks) for name, chunks in left.items() if chunks},
+            waiting=chunks,
+            limited={name: chunks[name] - int(limit) for name, limit in most.items() if limit < chunks[name]},
+            jobs={name: len(found) for name, found in left.items() if found},
             served=self._served.sum_up(self._feeder.clock.monotonic()),
             window=self._window,
             depth=self._depth,

@@ -140,7 +140,8 @@ class DirectPuts:
     def take(self, chunks: int, room: str) -> int:
         """Return how many of so many chunks of a room may be put now, and count them as put.
 
-        None of a limited room: the feeder alone knows how many of its chunks have not ended.
+        None of a limited room: the feeder alone knows how many of its chunks have not ended. What its limit holds back
+        keeps no other room waiting.
         """
         self.following.look()
         if self.following.waiting() or self.following.is_limited(room):

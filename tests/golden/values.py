@@ -408,6 +408,7 @@ FEED_ROW = p.FeedRow(
     since=NOON,
     by="w1",
     waiting={"": 3, "team-a": 9600},
+    limited={"team-a": 9560},
     jobs={"": 1, "team-a": 12},
     served={"team-a": 1066.25},
     window=72,

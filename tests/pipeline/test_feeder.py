@@ -155,11 +155,24 @@ def test_a_limit_holds_for_the_next_feeder_too(app):
     accept(app, "alpha", "two", 30)
     assert replace(app.feeder, patience=0.0).follow() is Fed.HANDED_OVER
     assert len(chunks_on_queue(app)) == 12
+    feed = rows(app)[1]
+    assert (feed.waiting, feed.limited, feed.chunks) == ({"alpha": 28}, {"alpha": 28}, 0)
     seen = []
     assert feed_slowly(app, seen) is Fed.EMPTY
     assert max(map(len, seen)) == 12
     app.work_off()
     assert [app.read(job, "alpha").state for job in ("one", "two")] == [JobState.COMPLETE] * 2
+
+
+def test_chunks_beyond_a_limit_keep_no_other_room_waiting(app):
+    """Its job fits, so it is put at once, without a row."""
+    put_shares(app, "{rooms: {alpha: {most: 12}}}")
+    accept(app, "alpha", "limited", 40)
+    assert replace(app.feeder, patience=0.0).follow() is Fed.HANDED_OVER
+    app.clock.advance(seconds=11)
+    accept(app, "", "beside", 10)
+    assert "beside" in chunks_on_queue(app)
+    assert [key for key in rows(app)[0] if key.endswith("beside")] == []
 
 
 def test_a_limit_that_is_lifted_lets_all_go(app):
