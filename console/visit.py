@@ -1,6 +1,6 @@
 """The input of a page, and its result."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -27,6 +27,8 @@ class View:
     clock: Clock
     prices: Prices
     work_queues: int = 1
+    #: The rooms beside the common one. None: the settings name none.
+    rooms: Sequence[str] | None = None
     #: The pages of each capability that is on, and by its name what they read.
     pages: tuple[Any, ...] = ()
     parts: Mapping[str, Any] = field(default_factory=dict)
@@ -47,6 +49,7 @@ def build_view(stores: Stores, settings: Settings, *, step_replay: Callable[[str
         clock=stores.clock,
         prices=load(),
         work_queues=settings.work_queues,
+        rooms=settings.rooms or None,
         pages=tuple(pages for _, pages in found),
         parts={one.name: pages.open(stores, one.choice) for one, pages in found},
         step_replay=step_replay,

@@ -14,7 +14,7 @@ from werkzeug.exceptions import BadRequest
 from console.acts import read_form
 from console.render import clean
 from console.visit import Page, Visit
-from shared.concurrency import BUILT_IN, NONE, SAMPLE, Rules, RulesText, Trace, lint, read
+from shared.concurrency import BUILT_IN, NONE, SAMPLE, Lint, Rules, RulesText, Trace, lint, read
 from shared.errors import ActStaleError, RulesRefusedError, TraceRefusedError
 from shared.operating import put_rules
 from shared.simulation import SPAN, Outcome, Push, Simulation, Span, bursty_day
@@ -51,7 +51,7 @@ def show_rules(visit: Visit) -> Page:
     found, decisions = stores.rules.look(None), stores.fleet.history(MOST)
     text = found.text if isinstance(found, RulesText) else ""
     values = {
-        "lines": _mark(text),
+        "lines": _mark(text, lint(text)),
         "decisions": decisions,
         "draft": _raise_version(text) if text else SAMPLE,
         "day": "",
@@ -83,7 +83,16 @@ def put(visit: Visit) -> Page | str:
         stores.audit.check_new(posted.named)
         return _refuse(visit, text, day, "the rules in force were changed since your dry run: nothing was done")
     try:
-        put_rules(stores.rules, stores.audit, text, by=posted.who, why=posted.why, seen=seen, named=posted.named)
+        put_rules(
+            stores.rules,
+            stores.audit,
+            text,
+            by=posted.who,
+            why=posted.why,
+            rooms=visit.view.rooms,
+            seen=seen,
+            named=posted.named,
+        )
     except (ActStaleError, RulesRefusedError) as refusal:
         return _refuse(visit, text, day, str(refusal))
     return visit.link("rules")
@@ -94,8 +103,8 @@ def _refuse(visit: Visit, text: str, day: str, why: str) -> Page:
 
 
 def _try(visit: Visit, text: str, day: str) -> Page:
-    found, linted = visit.view.stores.rules.look(None), lint(text)
-    values: dict[str, Any] = {"lines": _mark(text), "draft": text, "day": day, "notes": linted.notes}
+    found, linted = visit.view.stores.rules.look(None), lint(text, visit.view.rooms)
+    values: dict[str, Any] = {"lines": _mark(text, linted), "draft": text, "day": day, "notes": linted.notes}
     if linted.rules is None:
         return replace(_page("Dry run", "rules_faults.html", "rules_acts.html", values), status=400)
     try:
@@ -171,13 +180,13 @@ def _join(midnight: datetime, outcomes: Sequence[Outcome]) -> list[tuple[datetim
     ]
 
 
-def _mark(text: str) -> list[_Line]:
+def _mark(text: str, linted: Lint) -> list[_Line]:
     """Return the lines with the faults of each. The first has those of the text as a whole."""
     if not text:
         return []
     faults = defaultdict[int, list[str]](list)
     lines = text.rstrip("\n").split("\n")
-    for one in lint(text).problems:
+    for one in linted.problems:
         faults[min(max(1, one.line), len(lines))].append(one.what)
     return [_Line(number, line, tuple(faults[number])) for number, line in enumerate(lines, 1)]
 

@@ -2,6 +2,7 @@
 
 Reading order:
 
+- `shares`: how the rooms share the work.
 - `rules`: the inputs of a rule, the rule that applies, and how the text of the rules is read and kept.
 - `fleet`: the smallest limit, with its reason; the rows that the processes share.
 - `following`: how a process measures its work and keeps to the decision.
@@ -28,6 +29,7 @@ from shared.concurrency.rules import (
     BUILT_IN as BUILT_IN,
     NONE as NONE,
     SAMPLE as SAMPLE,
+    Lint as Lint,
     Observation as Observation,
     Ratio as Ratio,
     Rule as Rule,
@@ -36,6 +38,10 @@ from shared.concurrency.rules import (
     RulesText as RulesText,
     lint as lint,
     parse as parse,
+)
+from shared.concurrency.shares import (
+    RoomShare as RoomShare,
+    Shares as Shares,
 )
 from shared.concurrency.tuning import (
     QueueDepths as QueueDepths,

@@ -172,7 +172,15 @@ class FeedRow:
     by: str
     #: Chunks by room, at least.
     waiting: Mapping[str, int] = field(default_factory=dict)
+    #: Of these, the chunks that are beyond the limit of their room.
+    limited: Mapping[str, int] = field(default_factory=dict)
+    #: Jobs by room, at least.
+    jobs: Mapping[str, int] = field(default_factory=dict)
+    #: Seconds of work that were put in the last minute, by room.
+    served: Mapping[str, float] = field(default_factory=dict)
     window: int = 0
+    #: Messages on the work queues, as last read.
+    depth: int = 0
     #: When the job was accepted that waits longest.
     oldest: datetime | None = None
     #: Whether all that was put is noted in the rows of the jobs, so that the next feeder puts nothing twice.
@@ -180,8 +188,8 @@ class FeedRow:
 
     @property
     def chunks(self) -> int:
-        """The chunks that wait."""
-        return sum(self.waiting.values())
+        """The chunks that wait for the window alone. No task could have more of a limited room."""
+        return sum(self.waiting.values()) - sum(self.limited.values())
 
 
 Row: TypeAlias = dict[str, Any]
@@ -268,7 +276,11 @@ def feed_row(feed: FeedRow) -> Row:
         "since": _text(feed.since),
         "by": feed.by,
         "waiting": msgspec.json.encode(feed.waiting).decode(),
+        "limited": msgspec.json.encode(feed.limited).decode(),
+        "jobs": msgspec.json.encode(feed.jobs).decode(),
+        "served": msgspec.json.encode(feed.served).decode(),
         "window": feed.window,
+        "depth": feed.depth,
         "oldest": _text(feed.oldest),
         "is_noted": feed.is_noted,
     }
@@ -281,7 +293,11 @@ def feed_of(row: Mapping[str, Any]) -> FeedRow:
         since=datetime.fromisoformat(row["since"]),
         by=row["by"],
         waiting=decode(row["waiting"], dict[str, int]),
+        limited=decode(row["limited"], dict[str, int]),
+        jobs=decode(row["jobs"], dict[str, int]),
+        served=decode(row["served"], dict[str, float]),
         window=int(row["window"]),
+        depth=int(row["depth"]),
         oldest=_moment(row.get("oldest")),
         is_noted=bool(row["is_noted"]),
     )
@@ -325,6 +341,8 @@ class Worker:
     share: float = 1.0
     #: By room.
     resting: Mapping[str, Resting] = field(default_factory=dict)
+    #: That of its program. Empty before 0.4.0.
+    version: str = ""
 
 
 def worker_row(worker: Worker) -> Row:
@@ -343,6 +361,7 @@ def worker_row(worker: Worker) -> Row:
         "share": worker.share,
         # Left out where nothing failed, which is nearly always.
         **({"resting": msgspec.json.encode(worker.resting).decode()} if worker.resting else {}),
+        **({"version": worker.version} if worker.version else {}),
     }
 
 
@@ -360,6 +379,7 @@ def _worker_of(row: Mapping[str, Any]) -> Worker:
         stored=int(row.get("stored", 0)),
         share=float(row.get("share", 1.0)),
         resting=decode(row.get("resting", "{}"), dict[str, Resting]),
+        version=row.get("version", ""),
     )
 
 
@@ -378,7 +398,7 @@ class Fleet:
     feed: FeedRow | None = None
 
     def waiting(self, now: datetime) -> int:
-        """Return the chunks that wait for their turn. The row of a dead feeder counts no more."""
+        """Return the chunks that wait for the window. The row of a dead feeder counts no more."""
         return self.feed.chunks if self.feed and self.feed.until > now else 0
 
     @property
@@ -396,6 +416,10 @@ class Fleet:
     def fresh(self, now: datetime) -> list[Worker]:
         """Return the processes that work now, by their last reports."""
         return [worker for worker in self.workers if now - worker.at <= FRESH]
+
+    def of_before(self, now: datetime) -> list[Worker]:
+        """Return the processes that work now and refuse rules with `shares`: those of before 0.4.0."""
+        return [worker for worker in self.fresh(now) if not worker.version]
 
     def latency(self, now: datetime) -> float | None:
         """Return the seconds per message of the processes that work now, since they started. None: nothing is done."""

@@ -15,6 +15,7 @@ from math import ceil
 from threading import Lock, Timer
 from typing import Final, NamedTuple
 
+from shared import __version__
 from shared.azure import USED_BY_WORK, Cause, Governor, Pushback, because, governors_of_work
 from shared.clock import Clock
 from shared.concurrency.fleet import (
@@ -30,6 +31,7 @@ from shared.concurrency.fleet import (
     must_announce,
 )
 from shared.concurrency.rules import Observation
+from shared.concurrency.shares import Shares
 from shared.errors import StorageUnavailableError
 from shared.telemetry import describe_error, events, tell
 
@@ -233,6 +235,7 @@ class Following:
             chunks=counted.chunks,
             stored=counted.stored,
             resting=counted.resting,
+            version=__version__,
             share=min((each.share for each in governors_of_work(self.pushback.governors()).values()), default=1.0),
         )
 
@@ -263,6 +266,15 @@ class Following:
     def resting(self) -> dict[str, int]:
         """Return by room how many messages are hidden after a failure, by the last reading. Makes no request."""
         return self._fleet.resting(self._clock.now())
+
+    def shares(self) -> Shares:
+        """Return how the rooms share the work, by the last reading. Makes no request."""
+        return self._fleet.rules.shares
+
+    def is_limited(self, room: str) -> bool:
+        """Check whether the rules limit the chunks of a room, by the last reading. Makes no request."""
+        share = self._fleet.rules.shares.rooms.get(room)
+        return share is not None and share.most is not None
 
     def is_fed(self) -> bool:
         """Check whether a feeder lives, so that jobs wait for their turn, by the last reading. Makes no request."""

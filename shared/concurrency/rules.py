@@ -33,7 +33,9 @@ from azure.storage.blob import ContainerClient
 
 from shared.azure import BlobStore, expecting_an_answer
 from shared.concurrency.placed_text import Place, Problem, Value, read
+from shared.concurrency.shares import URGENT_AHEAD, WEIGHT, RoomShare, Shares
 from shared.errors import ActStaleError, RulesRefusedError
+from shared.grammar import MOST_ROOMS, is_room
 
 
 class RuleInput(StrEnum):
@@ -177,6 +179,8 @@ class Rules:
     #: The bounds of every rule. `least` counts only while there is work.
     most: int = 100
     least: int = 1
+    #: How the rooms share the work.
+    shares: Shares = field(default_factory=Shares)
 
     def ask(self, observation: Observation) -> Asked:
         """Return the tasks that may run: 0 for empty queues. No process starts more than one per message."""
@@ -205,8 +209,10 @@ BUILT_IN: Final = Rules(
 
 _UNITS: Final[Mapping[str, float]] = {"s": 1, "m": 60, "h": 3600}
 _TARGETS: Final = ("tasks", "messages_each", "empty_within")
-#: The largest values of `messages_each` and of an hour.
-_MOST_EACH, _HOURS = 1_000_000, 24
+#: The largest values of `messages_each`, of an hour, of a room's weight, and of `most` of its chunks.
+_MOST_EACH, _HOURS, _HEAVIEST, _MOST_CHUNKS = 1_000_000, 24, 1_000, 1_000_000
+#: The largest part of a room's share that its urgent jobs may take ahead, in percent.
+_MOST_URGENT: Final = 50
 _Read = TypeVar("_Read")
 
 
@@ -219,20 +225,23 @@ class Lint:
     notes: list[Problem]
 
 
-def lint(text: str) -> Lint:
-    """Read the rules of a text, or else find all its problems at once."""
+def lint(text: str, rooms: Collection[str] | None = None) -> Lint:
+    """Read the rules of a text, or else find all its problems at once.
+
+    `rooms`: those of the installation. None: they are unknown here, so each name of a room is accepted.
+    """
     root, problems = read(text)
-    reader = _Reader(problems)
+    reader = _Reader(problems, rooms)
     rules = reader.rules(root) if root is not None else None
     if root is None and not problems:
         reader.complain(1, "it is empty: write `version` and `rules`")
     found = sorted(reader.problems)
-    return Lint(None if found else rules, found, _notes(rules) if rules and not found else [])
+    return Lint(None if found else rules, found, _notes(rules, rooms) if rules and not found else [])
 
 
-def parse(text: str) -> Rules:
-    """Read the rules of a text, or raise RulesRefusedError with all its problems."""
-    linted = lint(text)
+def parse(text: str, rooms: Collection[str] | None = None) -> Rules:
+    """Read the rules of a text, or raise RulesRefusedError with all its problems. `rooms`: see `lint`."""
+    linted = lint(text, rooms)
     if linted.rules is None:
         raise RulesRefusedError("; ".join(map(str, linted.problems)))
     return linted.rules
@@ -240,13 +249,15 @@ def parse(text: str) -> Rules:
 
 @dataclass(slots=True)
 class _Reader:
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Problem]
+    #: The rooms of the installation beside the common one. None: unknown.
+    rooms_known: Collection[str] | None
 
     def complain(self, line: int, problem: str) -> None:
         self.problems.append(Problem(line, problem))
 
     def rules(self, root: Place) -> Rules:
-        fields = self._fields(root, {"version", "rules", "most", "least"}, "the document")
+        fields = self._fields(root, {"version", "rules", "most", "least", "shares"}, "the document")
         most = self._number(fields, "most", root.line, (1, MOST_TASKS), 100)
         least = self._number(fields, "least", root.line, (0, MOST_TASKS), 1)
         if least > most:
@@ -260,7 +271,41 @@ class _Reader:
             self.complain(listed.line, "`rules` must be a list with at least one rule")
         rules = [(item.line, self._rule(item, most)) for item in items]
         self._compare(rules)
-        return Rules(version, tuple(rule for _, rule in rules), most, least)
+        shares = self._shares(fields["shares"]) if "shares" in fields else Shares()
+        return Rules(version, tuple(rule for _, rule in rules), most, least, shares)
+
+    def _shares(self, place: Place) -> Shares:
+        fields, urgent, rooms = self._fields(place, {"urgent", "rooms"}, "`shares`"), URGENT_AHEAD, dict[str, Place]()
+        if "urgent" in fields:
+            percent = self._read(fields["urgent"], "urgent", _percent, "a share such as 25%")
+            if percent is not None and percent > _MOST_URGENT:
+                self.complain(fields["urgent"].line, f"`urgent` is {percent:g}%, expected 0% to {_MOST_URGENT}%")
+            urgent = (percent or 0.0) / 100
+        if "rooms" in fields:
+            rooms = self._rooms_by_name(fields["rooms"])
+        return Shares(urgent, {room: self._room_share(share, room) for room, share in rooms.items()})
+
+    def _rooms_by_name(self, place: Place) -> dict[str, Place]:
+        if not isinstance(place.value, dict):
+            self.complain(place.line, "`rooms` must be names of rooms with their shares")
+            return {}
+        if len(place.value) > MOST_ROOMS:
+            self.complain(place.line, f"`rooms` names {len(place.value)} rooms, expected at most {MOST_ROOMS}")
+        for room, share in place.value.items():
+            # The common room has the empty name.
+            if room and not is_room(room):
+                self.complain(share.line, f"`rooms` has {room[:40]!r}, which cannot be the name of a room")
+            elif room and self.rooms_known is not None and room not in self.rooms_known:
+                near = difflib.get_close_matches(room, self.rooms_known, 1)
+                hint = f"did you mean {near[0]!r}?" if near else "SLUICE_ROOMS does not name it"
+                self.complain(share.line, f"`rooms` has no {room!r}: {hint}")
+        return place.value
+
+    def _room_share(self, place: Place, room: str) -> RoomShare:
+        fields = self._fields(place, {"weight", "most"}, f"room {room[:40]!r}")
+        weight = self._number(fields, "weight", place.line, (1, _HEAVIEST), WEIGHT)
+        most = self._number(fields, "most", place.line, (1, _MOST_CHUNKS), None) if "most" in fields else None
+        return RoomShare(weight, most)
 
     def _rule(self, item: Place, most: int) -> Rule:
         fields = self._fields(item, {"name", "when", "until_known", *_TARGETS}, "a rule")
@@ -376,6 +421,12 @@ def _duration(text: str) -> float:
     return _float(text[:-1]) * _UNITS[unit] if unit in _UNITS else _float(text)
 
 
+def _percent(text: str) -> float:
+    if not text.endswith("%"):
+        raise ValueError(text)
+    return _float(text.removesuffix("%"))
+
+
 def _covers(before: Rule, rule: Rule) -> bool:
     """Return True if the earlier rule applies in every case in which the later one would."""
     return all(any(_implies(own, wide) for own in rule.conditions) for wide in before.conditions)
@@ -394,16 +445,16 @@ def _implies(narrow: Condition, wide: Condition) -> bool:
     return is_low and is_high
 
 
-def _notes(rules: Rules) -> list[Problem]:
-    if any(not rule.conditions for rule in rules.rules):
-        return []
-    return [
-        Problem(
-            0,
+def _notes(rules: Rules, rooms: Collection[str] | None) -> list[Problem]:
+    notes = []
+    if all(rule.conditions for rule in rules.rules):
+        notes.append(
             f"if no rule applies, {rules.least} tasks run (`least`): to choose another number, add a last rule without "
-            "`when`",
+            "`when`"
         )
-    ]
+    if rules.shares.rooms and rooms is None:
+        notes.append("the names in `rooms` were not checked, for the settings here have no SLUICE_ROOMS")
+    return [Problem(0, note) for note in notes]
 
 
 #: The blob in force. The versions are below it.

@@ -14,7 +14,7 @@ Puts an operator's rules in force, audited.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -243,7 +243,7 @@ def explain_pace(look: JobLook, now: datetime) -> list[str]:
 
 
 def _explain_turn(job: Job, older: int | None) -> list[str]:
-    if older is None:
+    if older is None or job.dispatch_cursor >= job.chunks:
         return []
     said = f"{job.chunks - job.dispatch_cursor:,} of its {job.chunks:,} chunks wait for their turn on the queues"
     jobs = "job" if older == 1 else "jobs"
@@ -331,14 +331,15 @@ def put_rules(  # noqa: PLR0913 - each is a part of the command
     *,
     by: str,
     why: str = "",
+    rooms: Collection[str] | None = None,
     seen: str | None = None,
     named: ActKey | None = None,
 ) -> Rules:
     """Put rules in force and return them. The next tick with an open job follows them.
 
-    `seen`: see RulesBlob.put. `named`: see AuditTable.record.
+    `rooms`: see `lint`. `seen`: see RulesBlob.put. `named`: see AuditTable.record.
     """
-    wanted = parse(text)
+    wanted = parse(text, rooms)
     with audit.record(AuditedAct(by, "rules put", f"version {wanted.version}", why), named) as command:
         rules.put(text, seen)
         command.result = "in force"

@@ -1,27 +1,33 @@
 """Whose chunk is put next, and how many may be put: decided over plain data, without a request.
 
-Round robin over rooms, in seconds of work. Each turn gives a room a quantum, and each chunk is charged with its seconds. A
-room is served while it is not in debt, so one with long chunks waits for more turns. A room that comes new is
-served before the ring, for one quantum, and joins its end. One that comes back before all others had their turn is not new.
-Debts end with idleness.
+Round robin over rooms, in seconds of work. Each turn gives a room a quantum times its weight, and each chunk is charged
+with its seconds. A room is served while it is not in debt, so one with long chunks waits for more turns. A room that
+comes new is served before the ring, for one quantum, and joins its end. One that comes back before all others had their
+turn is not new. Debts end with idleness. A room that gets nothing now keeps its place in the ring.
 
 Inside a room two jobs alternate: the oldest one, and the oldest of which hardly anything was put. So small jobs pass a
 large one, and a thousand equal jobs still end one after the other.
+
+Urgent jobs are put before the ring, as far as their room may run ahead. A part of each of its later quanta pays for that,
+also after idleness. So a deadline moves a room's work in time, and gives it no more.
 
 The window is the number of messages that the work queues may hold while jobs wait. It follows what the front of the queues
 shows, and not the decision alone: of a hundred decided tasks perhaps fourteen run.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
-from math import ceil
+from math import ceil, inf
 from typing import Final, NamedTuple
 
-from shared.concurrency import FleetPace
+from shared.concurrency import FleetPace, Shares
 
 #: Seconds of work of one turn of a room. The same for all rooms: in a room's own chunks it would favour long ones.
 QUANTUM: Final = 0.5
+#: Seconds over which it is summed up what each room was served.
+MINUTE: Final = 60.0
 #: A job of which fewer chunks were put is a small one until now.
 FEW: Final = 8
 
@@ -34,6 +40,23 @@ class WaitingJob:
     left: int
     put: int
     seconds: float
+    #: Whether it is predicted to miss its deadline, so that it may run ahead.
+    is_urgent: bool = False
+
+
+class Terms(NamedTuple):
+    """How a room takes part in one choice."""
+
+    weight: int = 1
+    #: The most of its chunks that may be put now.
+    most: float = inf
+    #: The chunks that its part of the window has.
+    part: int = 0
+    #: The share of its part that its urgent jobs may run ahead, and of its quantum that pays for that.
+    urgent: float = 0.0
+
+
+_USUAL: Final = Terms()
 
 
 class Choice(NamedTuple):
@@ -50,39 +73,39 @@ class Ring:
     _ring: list[str] = field(default_factory=list)
     _new: list[str] = field(default_factory=list)
     _credit: dict[str, float] = field(default_factory=dict)
-    #: Whether the room at the front got the quantum of its present turn.
-    _is_begun: bool = False
+    #: The seconds of work that each room ran ahead and has not paid for.
+    _ahead: dict[str, float] = field(default_factory=dict)
+    #: The room that got the quantum of its present turn.
+    _turn: str | None = None
     #: Of each room that was new: the rooms that must have had their turn before it is new again.
     _known: dict[str, set[str]] = field(default_factory=dict)
     #: Of each room: whether its next chunk is one of a small job.
     _takes_small: dict[str, bool] = field(default_factory=dict)
 
-    def choose(self, rooms: Mapping[str, Iterable[WaitingJob]], free: int) -> list[Choice]:
+    def choose(
+        self, rooms: Mapping[str, Iterable[WaitingJob]], free: int, terms: Mapping[str, Terms] | None = None
+    ) -> list[Choice]:
         """Return at most so many chunks to put, in their order. `rooms`: the jobs of each room, the oldest first.
 
-        Counts down what is left of the jobs.
+        Counts down what is left of the jobs. `terms`: of rooms that do not take part like all others.
         """
         listed = {room: [one for one in jobs if one.left] for room, jobs in rooms.items()}
-        left = {room: jobs for room, jobs in listed.items() if jobs}
-        self._join(left)
-        chosen: list[str] = []
-        while left and len(chosen) < free:
-            room = self._front()
-            if not self._is_begun:
-                self._credit[room] = self._credit.get(room, 0.0) + QUANTUM
-                self._is_begun = True
-            while room in left and self._credit[room] > 0 and len(chosen) < free:
-                chosen.append(self._take(room, left))
-            if room not in left or self._credit[room] <= 0:
-                self._end_turn(room, has_more=room in left)
-        return [Choice(job, len(list(chunks))) for job, chunks in groupby(chosen)]
-
-    def _front(self) -> str:
-        return next(iter([*self._new, *self._ring]), "")
+        choosing = _Choosing({room: jobs for room, jobs in listed.items() if jobs}, free, terms or {})
+        self._join(choosing.left)
+        self._take_ahead(choosing)
+        while (
+            choosing.is_open and (room := next(filter(choosing.may_take, (*self._new, *self._ring)), None)) is not None
+        ):
+            if self._turn != room:
+                self._begin_turn(room, choosing.terms_of(room))
+            while choosing.may_take(room) and self._credit[room] > 0:
+                self._take(room, choosing)
+            if not choosing.has_room(room) or self._credit[room] <= 0:
+                self._end_turn(room, has_more=room in choosing.left)
+        return [Choice(job, len(list(chunks))) for job, chunks in groupby(choosing.chosen)]
 
     def _join(self, left: Mapping[str, object]) -> None:
         """Take in the rooms that came, and take out those that have nothing left."""
-        front = self._front()
         self._new = [room for room in self._new if room in left]
         self._ring = [room for room in self._ring if room in left]
         self._credit = {room: credit for room, credit in self._credit.items() if room in left}
@@ -92,22 +115,34 @@ class Ring:
         came = [room for room in left if room not in self._new and room not in self._ring]
         self._ring += [room for room in came if room in self._known]
         self._new += [room for room in came if room not in self._known]
-        self._is_begun = self._is_begun and front == self._front()
 
-    def _take(self, room: str, left: dict[str, list[WaitingJob]]) -> str:
-        jobs, takes_small = left[room], self._takes_small.get(room, False)
+    def _take_ahead(self, choosing: "_Choosing") -> None:
+        """Take chunks of urgent jobs, as far as their rooms may run ahead."""
+        for room in (*self._new, *self._ring):
+            terms = choosing.terms_of(room)
+            for job in [one for one in choosing.left[room] if one.is_urgent]:
+                most = terms.urgent * terms.part * job.seconds
+                while job.left and choosing.may_take(room) and self._ahead.get(room, 0.0) < most:
+                    self._ahead[room] = self._ahead.get(room, 0.0) + job.seconds
+                    choosing.take(room, job)
+
+    def _begin_turn(self, room: str, terms: Terms) -> None:
+        quantum, ahead = QUANTUM * terms.weight, self._ahead.pop(room, 0.0)
+        paid = min(ahead, quantum * terms.urgent)
+        if ahead > paid:
+            self._ahead[room] = ahead - paid
+        self._credit[room] = self._credit.get(room, 0.0) + quantum - paid
+        self._turn = room
+
+    def _take(self, room: str, choosing: "_Choosing") -> None:
+        jobs, takes_small = choosing.left[room], self._takes_small.get(room, False)
         self._takes_small[room] = not takes_small
         job = next((one for one in jobs if one.put < FEW), jobs[0]) if takes_small else jobs[0]
         self._credit[room] -= job.seconds
-        job.left, job.put = job.left - 1, job.put + 1
-        if not job.left:
-            jobs.remove(job)
-        if not jobs:
-            del left[room]
-        return job.job
+        choosing.take(room, job)
 
     def _end_turn(self, room: str, *, has_more: bool) -> None:
-        self._is_begun = False
+        self._turn = None
         for others in self._known.values():
             others.discard(room)
         if room in self._new:
@@ -117,10 +152,70 @@ class Ring:
             self._ring.remove(room)
         if has_more:
             self._ring.append(room)
+            # What a room may not use now, it has not saved for later.
+            self._credit[room] = min(0.0, self._credit[room])
         else:
             # Debts end with idleness: a room that comes back would wait for an old debt.
             self._credit.pop(room, None)
             self._takes_small.pop(room, None)
+
+
+@dataclass(slots=True)
+class _Choosing:
+    """One choice under way: the jobs that are left, and the chunks that were chosen."""
+
+    left: dict[str, list[WaitingJob]]
+    free: int
+    terms: Mapping[str, Terms]
+    chosen: list[str] = field(default_factory=list)
+    _taken: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def is_open(self) -> bool:
+        """True while more may be chosen."""
+        return len(self.chosen) < self.free
+
+    def terms_of(self, room: str) -> Terms:
+        """Return the terms of a room."""
+        return self.terms.get(room, _USUAL)
+
+    def has_room(self, room: str) -> bool:
+        """Check whether the room has more, and is below its own limit."""
+        return room in self.left and self._taken[room] < self.terms_of(room).most
+
+    def may_take(self, room: str) -> bool:
+        """Check whether a chunk of this room may be chosen now."""
+        return self.is_open and self.has_room(room)
+
+    def take(self, room: str, job: WaitingJob) -> None:
+        """Choose the next chunk of a job."""
+        self.chosen.append(job.job)
+        self._taken[room] += 1
+        job.left, job.put = job.left - 1, job.put + 1
+        if not job.left:
+            self.left[room].remove(job)
+        if not self.left[room]:
+            del self.left[room]
+
+
+@dataclass(slots=True)
+class Served:
+    """The seconds of work that each room was served in the last minute."""
+
+    _puts: deque[tuple[float, str, float]] = field(default_factory=deque)
+
+    def add(self, now: float, room: str, seconds: float) -> None:
+        """Add what was put just now."""
+        self._puts.append((now, room, seconds))
+
+    def sum_up(self, now: float) -> dict[str, float]:
+        """Return the seconds of each room."""
+        while self._puts and self._puts[0][0] < now - MINUTE:
+            self._puts.popleft()
+        found: dict[str, float] = {}
+        for _, room, seconds in self._puts:
+            found[room] = found.get(room, 0.0) + seconds
+        return {room: round(seconds, 3) for room, seconds in found.items()}
 
 
 #: The window is never smaller, and a change is never smaller than half of it.
@@ -131,13 +226,17 @@ HUNGRY: Final = 8
 SHORTEST_REST, LONGEST_REST, OF_THE_CHUNKS = 0.5, 2.0, 17.0
 
 
-def next_window(window: int, *, visible: int, ended: float, pace: FleetPace) -> int:
-    """Return the window by the messages at the front of the queues, and by how many ended in a second."""
+def next_window(window: int, *, visible: int, ended: float, pace: FleetPace, rest: float) -> int:
+    """Return the window by the messages at the front of the queues, and by how many ended in a second.
+
+    It lasts until the feeder comes again after its rest.
+    """
+    lasts = max(1.0, rest)
     if visible < HUNGRY:
         grown = window * 2 if not visible else window + max(LEAST // 2, window // 2)
-        return max(LEAST, min(grown, ceil(max(1, pace.decided) * max(1.75, 1 + 1 / pace.chunk))))
+        return max(LEAST, min(grown, ceil(max(1, pace.decided) * max(1.75, 1 + lasts / pace.chunk))))
     if visible >= LEAST:
-        return max(LEAST, min(window, ceil(ended * (pace.chunk + 1.0) * 1.2)))
+        return max(LEAST, min(window, ceil(ended * (pace.chunk + lasts) * 1.2)))
     return window
 
 
@@ -147,12 +246,28 @@ def next_rest(queues: int, pace: FleetPace) -> float:
     return min(max(SHORTEST_REST, cheap), max(LONGEST_REST, pace.chunk / 2))
 
 
-def share_of(window: int, rooms: int) -> int:
-    """Return a room's part of the window."""
-    return max(1, window // max(1, rooms))
+def part_of(window: int, weight: int, weights: int) -> int:
+    """Return the part of the window that a room has, by its weight and the sum of all."""
+    return max(1, window * weight // max(1, weights))
 
 
-def may_be_fed(resting: Mapping[str, int], rooms: Sequence[str], window: int) -> list[str]:
-    """Return the rooms that get something new: not those whose messages wait after failures, as many as their part."""
-    part = share_of(window, len(rooms))
-    return [room for room in rooms if resting.get(room, 0) <= part]
+def agree_terms(
+    rooms: Iterable[str], shares: Shares, window: int, resting: Mapping[str, int], beyond: Mapping[str, int]
+) -> dict[str, Terms]:
+    """Return the terms of rooms in which jobs wait.
+
+    A room of which more messages wait after failures than its part of the window gets nothing new. `resting` counts them.
+    `beyond` counts the chunks of a room that were put and have not ended.
+    """
+    named = list(rooms)
+    weights = sum(shares.of(room).weight for room in named)
+    found = {}
+    for room in named:
+        share = shares.of(room)
+        part, most = part_of(window, share.weight, weights), inf
+        if share.most is not None:
+            most = max(0, share.most - beyond.get(room, 0))
+        if resting.get(room, 0) > part:
+            most = 0
+        found[room] = Terms(share.weight, most, part, shares.urgent)
+    return found

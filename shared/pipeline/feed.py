@@ -13,7 +13,7 @@ put and not noted, so they are put again with the mark that says so.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
@@ -37,13 +37,16 @@ from shared.pipeline.fair import (
     SHORTEST_REST,
     Choice,
     Ring,
+    Served,
+    Terms,
     WaitingJob,
-    may_be_fed,
+    agree_terms,
     next_rest,
     next_window,
 )
 from shared.pipeline.plan import Plan, Speed
 from shared.pipeline.ready import MOST_ROWS, ReadyJob, ReadyTable
+from shared.pipeline.unended import Unended
 from shared.signals import CallFeeder
 from shared.telemetry import describe_error, events, place, tell
 from shared.topology import LOOKS_EVERY
@@ -196,7 +199,12 @@ class _Feeding:
         self.row = row
         #: What a dead one put last may not be noted.
         self._is_again = row is not None and not row.is_noted
-        self._ring, self._window = Ring(), LEAST
+        #: Whether another feeder was before it, so that jobs may have been put of which it knows nothing.
+        self._succeeds = row is not None
+        self._ring, self._window, self._served = Ring(), LEAST, Served()
+        self._unended = Unended(feeder.ledger.read)
+        #: Jobs of limited rooms of which all was put, and not all has ended.
+        self._all_put: set[str] = set()
         self._rooms: dict[str, _Room] = {}
         self._underway: dict[str, _Underway] = {}
         self._done: list[ReadyJob] = []
@@ -225,7 +233,7 @@ class _Feeding:
         for one in list(self._underway.values()):
             self._note(one)
         self._remove_done()
-        self._write_row(is_noted=True)
+        self._write_row(self._list_waiting(), is_noted=True)
         return Fed.HANDED_OVER
 
     def _pace(self) -> FleetPace:
@@ -237,10 +245,14 @@ class _Feeding:
         self._look_at_rooms()
         if not any(room.jobs for room in self._rooms.values()):
             return not self._forget_pointer()
-        waking = self._note_row()
-        choices = self._ring.choose(self._list_waiting(), self._count_free())
-        with waking:
-            self._put_chosen(choices)
+        self._look_at_limits()
+        waiting = self._list_waiting()
+        waking = self._note_row(waiting)
+        if any(job.left for jobs in waiting.values() for job in jobs):
+            free = self._count_free()
+            choices = self._ring.choose(waiting, free, self._agree_terms(waiting))
+            with waking:
+                self._put_chosen(choices)
         for one in list(self._underway.values()):
             if self._feeder.clock.monotonic() - one.noted_at >= NOTED_EVERY:
                 self._note(one)
@@ -260,8 +272,11 @@ class _Feeding:
             if room is not None and is_known and room.is_whole:
                 ready.forget_room(name, etag)
                 continue
-            rows = ready.read(name)
-            self._rooms[name] = _Room(etag, {one.job: one for one in rows}, len(rows) < MOST_ROWS)
+            rows = {one.job: one for one in ready.read(name)}
+            if room is not None:
+                # A row that was written again may mean more to put.
+                self._all_put -= {job for job, row in room.jobs.items() if job in rows and rows[job].etag != row.etag}
+            self._rooms[name] = _Room(etag, rows, len(rows) < MOST_ROWS)
 
     def _forget_pointer(self) -> bool:
         """Remove the pointer if no room is left. False: a room is left."""
@@ -274,15 +289,50 @@ class _Feeding:
         return True
 
     def _list_waiting(self) -> dict[str, list[WaitingJob]]:
-        resting = self._feeder.following.resting()
-        rooms = [name for name, room in self._rooms.items() if room.jobs]
-        fed = may_be_fed(resting, rooms, self._window)
-        return {name: [self._weigh(one) for one in self._rooms[name].jobs.values()] for name in fed}
+        """Return the jobs of each room, and which of them are predicted to miss their deadlines."""
+        rows = {name: [*room.jobs.values()] for name, room in self._rooms.items() if room.jobs}
+        found = {name: [self._weigh(one) for one in jobs] for name, jobs in rows.items()}
+        before = self._depth + sum(one.left for jobs in found.values() for one in jobs)
+        for name, jobs in rows.items():
+            for row, one in zip(jobs, found[name], strict=True):
+                one.is_urgent = self._is_urgent(row, before)
+        return found
 
     def _weigh(self, one: ReadyJob) -> WaitingJob:
         underway = self._underway.get(one.job)
         put = underway.next if underway else one.cursor
-        return WaitingJob(one.job, max(1, one.chunks - put), put, self._count_seconds(one))
+        left = 0 if one.job in self._all_put else max(1, one.chunks - put)
+        return WaitingJob(one.job, left, put, self._count_seconds(one))
+
+    def _is_urgent(self, one: ReadyJob, before: int) -> bool:
+        if (underway := self._underway.get(one.job)) is not None:
+            return underway.job.lane is not None
+        return one.deadline is not None and self._feeder.following.is_late(one.deadline, before)
+
+    def _agree_terms(self, waiting: Mapping[str, Sequence[WaitingJob]]) -> dict[str, Terms]:
+        following = self._feeder.following
+        rooms = [name for name, jobs in waiting.items() if any(one.left for one in jobs)]
+        beyond = {name: self._unended.count(name) for name in rooms}
+        return agree_terms(rooms, following.shares(), self._window, following.resting(), beyond)
+
+    def _look_at_limits(self) -> None:
+        """Count the chunks of limited rooms that are on the queues. Let jobs go of which none is."""
+        shares = self._feeder.following.shares()
+        for name, room in self._rooms.items():
+            if (most := shares.of(name).most) is None:
+                over = set(self._all_put)
+            else:
+                inherited = (row for row in room.jobs.values() if row.cursor or self._is_inherited(row))
+                self._all_put.update(self._unended.learn(inherited))
+                is_full = self._unended.count(name) >= most
+                is_over = is_full or self._all_put >= room.jobs.keys()
+                over = set(self._unended.look(name)) if is_over else set()
+            for job in self._all_put & over & room.jobs.keys():
+                self._all_put.discard(job)
+                self._end(room.jobs[job])
+
+    def _is_inherited(self, row: ReadyJob) -> bool:
+        return self._succeeds and row.accepted_at <= self._since
 
     def _count_seconds(self, one: ReadyJob) -> float:
         """Return the seconds of a chunk: by other jobs of its workload, or as the fleet takes them on average."""
@@ -297,7 +347,8 @@ class _Feeding:
         queues, now, pace = self._feeder.queues, self._feeder.clock.monotonic(), self._pace()
         depth, visible = sum(queue.depth() for queue in queues), sum(queue.peek() for queue in queues)
         ended = max(0, self._depth + self._put - depth) / max(SHORTEST_REST, now - self._depth_at)
-        self._window = next_window(self._window, visible=visible, ended=ended, pace=pace)
+        rest = next_rest(len(queues), pace)
+        self._window = next_window(self._window, visible=visible, ended=ended, pace=pace, rest=rest)
         self._depth, self._depth_at, self._put = depth, now, 0
         # A failed message is hidden for a while, and no task has it.
         return self._window - depth + sum(self._feeder.following.resting().values())
@@ -345,13 +396,14 @@ class _Feeding:
             underway.is_again = is_again and bool(underway.messages)
             with self._lock:
                 self._put += len(part)
+                self._note_put(row, underway, len(part))
             if underway.next - underway.job.dispatch_cursor >= CURSOR_EVERY:
                 self._note(underway)
                 if not may_dispatch(underway.job):
                     break
         if underway.next >= len(underway.plan.chunks):
             self._note(underway)
-            self._end(row)
+            self._end_put(row, underway)
         elif not may_dispatch(underway.job):
             # It was paused meanwhile. A resume writes its row again.
             self._end(row)
@@ -391,6 +443,25 @@ class _Feeding:
                 self._speeds[underway.job.workload] = underway.job.milliseconds / 1000 / ran
         underway.noted_at = self._feeder.clock.monotonic()
 
+    def _note_put(self, row: ReadyJob, underway: _Underway, chunks: int) -> None:
+        room = room_of(row.job)
+        self._served.add(self._feeder.clock.monotonic(), room, chunks * self._count_seconds(row))
+        if self._is_limited(room):
+            self._unended.note(row.job, underway.next, underway.job.ended_chunks)
+
+    def _is_limited(self, room: str) -> bool:
+        return self._feeder.following.shares().of(room).most is not None
+
+    def _end_put(self, row: ReadyJob, underway: _Underway) -> None:
+        """Let a job go of which all was put. In a limited room it keeps its row until its chunks have ended."""
+        if not self._is_limited(room_of(row.job)) or not self._unended.awaits(underway.job):
+            self._end(row)
+            return
+        with self._lock:
+            self._underway.pop(row.job, None)
+            self._all_put.add(row.job)
+            self._unended.note(row.job, underway.next, underway.job.ended_chunks)
+
     def _end(self, row: ReadyJob) -> None:
         with self._lock:
             self._underway.pop(row.job, None)
@@ -405,28 +476,33 @@ class _Feeding:
                     room.jobs.pop(row.job, None)
             self._done = []
 
-    def _note_row(self) -> AbstractContextManager[None]:
+    def _note_row(self, waiting: Mapping[str, Sequence[WaitingJob]]) -> AbstractContextManager[None]:
         """Write the row of the fleet if it is due. Return the wake-up for the next put, or a context that does nothing."""
         now = self._feeder.clock.monotonic()
         if now - self._noted_at < NOTED_EVERY:
             return nullcontext()
         self._noted_at = now
-        self._write_row(is_noted=False)
-        waiting = sum((self.row.waiting if self.row else {}).values())
-        return self._feeder.dispatcher.waking(self._window, self._depth + waiting)
+        row = self._write_row(waiting, is_noted=False)
+        return self._feeder.dispatcher.waking(self._window, self._depth + row.chunks)
 
-    def _write_row(self, *, is_noted: bool) -> None:
+    def _write_row(self, waiting: Mapping[str, Sequence[WaitingJob]], *, is_noted: bool) -> FeedRow:
         now = self._feeder.clock.now()
-        rows = {name: [*room.jobs.values()] for name, room in self._rooms.items() if room.jobs}
-        waiting = {name: sum(self._weigh(one).left for one in jobs) for name, jobs in rows.items()}
-        oldest = min((one.accepted_at for jobs in rows.values() for one in jobs), default=None)
+        left = {name: [one.left for one in jobs if one.left] for name, jobs in waiting.items()}
+        chunks = {name: sum(found) for name, found in left.items() if found}
+        most = {name: one.most for name, one in self._agree_terms(waiting).items() if self._is_limited(name)}
+        oldest = [row.accepted_at for room in self._rooms.values() for row in room.jobs.values()]
         self.row = FeedRow(
             until=now + FED_FOR,
             since=self._since,
             by=self._feeder.following.name,
-            waiting=waiting,
+            waiting=chunks,
+            limited={name: chunks[name] - int(limit) for name, limit in most.items() if limit < chunks[name]},
+            jobs={name: len(found) for name, found in left.items() if found},
+            served=self._served.sum_up(self._feeder.clock.monotonic()),
             window=self._window,
-            oldest=oldest,
+            depth=self._depth,
+            oldest=min(oldest, default=None),
             is_noted=is_noted,
         )
         self._feeder.fleet.note_feed(self.row)
+        return self.row

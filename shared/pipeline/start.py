@@ -25,6 +25,7 @@ from shared.clock import Clock
 from shared.concurrency import VIEW_SECONDS, Following
 from shared.errors import ContentionError, SignalNotSentError
 from shared.gate import TAKES_FOR, HeldEntry, OneMark, Reading, must_dispatch
+from shared.grammar import room_of
 from shared.ledger import (
     Job,
     Ledger,
@@ -136,10 +137,14 @@ class DirectPuts:
     _at: float = field(default=-inf, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
 
-    def take(self, chunks: int) -> int:
-        """Return how many of so many chunks may be put now, and count them as put."""
+    def take(self, chunks: int, room: str) -> int:
+        """Return how many of so many chunks of a room may be put now, and count them as put.
+
+        None of a limited room: the feeder alone knows how many of its chunks have not ended. What its limit holds back
+        keeps no other room waiting.
+        """
         self.following.look()
-        if self.following.is_fed():
+        if self.following.waiting() or self.following.is_limited(room):
             return 0
         most, now = self.following.pace().count_direct(), self.clock.monotonic()
         with self._lock:
@@ -210,7 +215,7 @@ class Starter:
         if not may_dispatch(job):
             return Placed.PUT
         left = job.chunks - job.dispatch_cursor
-        most = self.direct.take(left)
+        most = self.direct.take(left, room_of(job.job))
         if most or not left:
             if (dispatcher or self.dispatcher).dispatch(job, most=most, again=again, until=until, mark=mark):
                 return Placed.PUT

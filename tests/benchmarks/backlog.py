@@ -164,7 +164,7 @@ class World:
         self.starter = Starter(
             ledger=self.ledger, gates=None, dispatcher=dispatcher, hints=None, pending=self.index, clock=self.clock,
             overdue=overdue, again=PutAgain(ledger=self.ledger, dispatcher=dispatcher, clock=self.clock),
-            direct=SimpleNamespace(take=lambda chunks: chunks), ready=None, call_feeder=None,
+            direct=SimpleNamespace(take=lambda chunks, _room: chunks), ready=None, call_feeder=None,
         )  # fmt: skip
         sweep = Sweep(
             ledger=self.ledger, pending=self.index, starter=self.starter, finish=call, clock=self.clock, overdue=overdue,

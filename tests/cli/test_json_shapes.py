@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from capabilities.registration.public_messages import PlaceOrder
 from shared.app import Stores
 from shared.azure.connections import Connections
+from shared.concurrency import FeedRow
 from shared.errors import RefusedError
 from shared.ledger.records import Job, JobState, PlanBlob, Portion, Totals
 from shared.messages import Delivery
@@ -74,9 +75,11 @@ def names(provisioned_settings):
         operator = stores.build_parked_operator(time.sleep)
         asked = operator.ask_replay(Selection(fingerprint=entry.fingerprint), ReplayPace(), by="ann")
         operator.run.step(operator.stop_replay(asked.id, by="ann"))
+        # That of a dead feeder, which hinders no other test.
+        stores.fleet.note_feed(FeedRow(until=now, since=now, by="json", jobs={"": 1}, waiting={"": 2}))
     for words in (["ids", "next", f"json-{stamp}"], ["gate", "open", f"json-{stamp}", "--yes"]):
         assert CliRunner().invoke(app, words, env=provisioned_settings).exit_code == 0
-    return {
+    yield {
         "DONE": done,
         "OPEN": open_,
         "REFUSED": refused,
@@ -86,6 +89,8 @@ def names(provisioned_settings):
         "SEQUENCE": f"json-{stamp}",
         "GATE": f"json-{stamp}",
     }
+    with Connections.parse(provisioned_settings) as connections, Stores(connections) as stores:
+        stores.fleet.forget_feed()
 
 
 @pytest.fixture(scope="module")

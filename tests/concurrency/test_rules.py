@@ -19,6 +19,7 @@ from shared.concurrency.rules import (
     lint,
     parse,
 )
+from shared.concurrency.shares import RoomShare, Shares
 from shared.errors import RulesRefusedError
 
 SAMPLE = (Path(__file__).resolve().parents[2] / "docs" / "rules.sample.yaml").read_text()
@@ -108,6 +109,9 @@ def test_the_built_in_rules_are_those_of_the_sample():
     assert (BUILT_IN.rules, BUILT_IN.most, BUILT_IN.least) == (sample.rules, sample.most, sample.least)
 
 
+#: A rule that always applies, on three lines.
+ONE = "version: 1\nrules:\n- {name: a, tasks: 1}\n"
+ROOMS = ["alpha", "beta", *(f"r{number}" for number in range(201))]
 WRONG = {
     "": (1, "it is empty"),
     "version: 1": (1, "`rules` must be a list with at least one rule"),
@@ -140,6 +144,27 @@ WRONG = {
     "version: !!python/object:os.system 1": (1, "a tag is not allowed in rules"),
     "version: 1\nrules: [": (2, "neither YAML nor JSON"),
     "- a\n- b": (1, "the document must be names with values"),
+    f"{ONE}shares: 3": (4, "`shares` must be names with values: rooms, urgent"),
+    f"{ONE}shares:\n  urgnt: 5%": (5, "`shares` has no 'urgnt': did you mean 'urgent'?"),
+    f"{ONE}shares:\n  urgent: 60%": (5, "`urgent` is 60%, expected 0% to 50%"),
+    f"{ONE}shares:\n  urgent: 0.2": (5, "`urgent` is '0.2', expected a share such as 25%"),
+    f"{ONE}shares:\n  urgent: nan%": (5, "`urgent` is 'nan%', expected a share such as 25%"),
+    f"{ONE}shares:\n  rooms: alpha": (5, "`rooms` must be names of rooms with their shares"),
+    f"{ONE}shares:\n  rooms:\n    alhpa: {{weight: 3}}": (6, "`rooms` has no 'alhpa': did you mean 'alpha'?"),
+    f"{ONE}shares:\n  rooms:\n    wholesale: {{weight: 3}}": (
+        6,
+        "`rooms` has no 'wholesale': SLUICE_ROOMS does not name it",
+    ),
+    f"{ONE}shares:\n  rooms:\n    A_B: {{weight: 3}}": (6, "`rooms` has 'A_B', which cannot be the name of a room"),
+    f"{ONE}shares:\n  rooms:\n    alpha: 3": (6, "room 'alpha' must be names with values: most, weight"),
+    f"{ONE}shares:\n  rooms:\n    alpha: {{wieght: 3}}": (6, "room 'alpha' has no 'wieght': did you mean 'weight'?"),
+    f"{ONE}shares:\n  rooms:\n    alpha: {{weight: 0}}": (6, "`weight` is 0, expected 1 to 1000"),
+    f"{ONE}shares:\n  rooms:\n    alpha:\n      weight: 1001": (7, "`weight` is 1001, expected 1 to 1000"),
+    f"{ONE}shares:\n  rooms:\n    alpha: {{most: 0}}": (6, "`most` is 0, expected 1 to 1000000"),
+    f"{ONE}shares:\n  rooms:\n" + "".join(f"    r{number}: {{}}\n" for number in range(201)): (
+        5,
+        "`rooms` names 201 rooms, expected at most 200",
+    ),
 }
 
 
@@ -147,7 +172,7 @@ WRONG = {
 def test_what_is_wrong_is_said_with_its_line(text):
     """A person who wrote it finds the place, and reads what to write instead."""
     line, said = WRONG[text]
-    found = lint(text)
+    found = lint(text, ROOMS)
     assert found.rules is None
     assert any(problem.line == line and said in problem.what for problem in found.problems), found.problems
 
@@ -170,6 +195,22 @@ def test_a_gap_is_noted():
     assert found.rules
     assert "`least`" in found.notes[0].what
     assert not lint(SAMPLE).problems
+
+
+def test_shares_are_read_by_room():
+    """A room that is not named has the usual share; the common room has the empty name."""
+    text = f'{ONE}shares:\n  urgent: 12.5%\n  rooms:\n    alpha: {{weight: 3}}\n    "": {{most: 40}}\n    beta: {{}}'
+    shares = parse(text, ROOMS).shares
+    assert shares == Shares(0.125, {"alpha": RoomShare(3), "": RoomShare(1, 40), "beta": RoomShare()})
+    assert (shares.of("alpha"), shares.of("gamma")) == (RoomShare(3), RoomShare())
+    assert parse(ONE).shares == Shares()
+
+
+def test_rooms_are_not_checked_where_none_are_known():
+    """A note says so. What is in force stays readable when a room is removed from the settings."""
+    found = lint(f"{ONE}shares:\n  rooms:\n    gone: {{weight: 3}}")
+    assert found.rules
+    assert "SLUICE_ROOMS" in found.notes[0].what
 
 
 @given(st.text(max_size=200))

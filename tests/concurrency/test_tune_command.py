@@ -2,14 +2,18 @@
 
 import json
 import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from typer.testing import CliRunner
 
 from shared.app import Stores
 from shared.azure.pushback import Governor
+from shared.concurrency import FeedRow, parse
+from shared.concurrency.fleet import FleetChange, Resting, RulesInForce, Worker
 from shared.concurrency.tuning import Stretch
-from shared.errors import RulesRefusedError, SluiceError, TraceRefusedError
+from shared.errors import RulesRefusedError, SettingsError, SluiceError, TraceRefusedError
 from tests.concurrency.conftest import NOON
 from tools.cli.main import app
 from tools.local.paths import ROOT
@@ -94,6 +98,94 @@ def test_wrong_rules_are_refused_with_their_lines(tune, fleet, wrong):
         tune("rules", "put", str(wrong))
     assert tune("rules", "get").exit_code == 1
     assert tune("rules", "check", str(SAMPLE), settings={}).exit_code == 0
+
+
+def test_rooms_of_shares_are_those_of_the_settings(tune, fleet, stack_settings, tmp_path):
+    """An unknown one is refused by both commands; without rooms in the settings the names are not checked."""
+    file, rooms = tmp_path / "shares.yaml", {"SLUICE_ROOMS": "alpha,beta"}
+    file.write_text("version: 1\nrules:\n- {name: a, tasks: 1}\nshares:\n  rooms:\n    alhpa: {weight: 3}\n")
+    wrong = "line 6: `rooms` has no 'alhpa': did you mean 'alpha'?"
+    checked = tune("rules", "check", str(file), settings=rooms)
+    assert (checked.exit_code, wrong in checked.stderr) == (1, True)
+    with pytest.raises(RulesRefusedError, match="did you mean 'alpha'"):
+        tune("rules", "put", str(file), settings=stack_settings | rooms)
+    checked = tune("rules", "check", str(file), settings={})
+    assert (checked.exit_code, "were not checked" in checked.stdout) == (0, True)
+    assert "1 rules and the shares of 1 room, nothing is wrong" in checked.stdout
+    many = {"SLUICE_ROOMS": ",".join(f"r{number}" for number in range(201))}
+    found = tune("rules", "check", str(file), settings=many).exception
+    assert isinstance(found, SettingsError)
+    assert str(found) == "SLUICE_ROOMS names 201 rooms, expected at most 200"
+
+
+SHARES = """version: 1
+rules:
+- {name: a, tasks: 1}
+shares:
+  rooms:
+    alpha: {weight: 3}
+    beta: {most: 40}
+    gamma: {}
+"""
+
+
+def test_rules_with_shares_warn_while_a_process_of_before_works(tune, fleet, tmp_path):
+    """It refuses them. Rules without shares, or a fleet of today, say nothing."""
+    file, now = tmp_path / "shares.yaml", datetime.now(UTC)
+    file.write_text(SHARES)
+    assert "note" not in tune("rules", "put", str(file), "--by", "ann").stderr
+    old = Worker(name="old", at=now, started_at=now, in_flight=1, done=3, busy=1.5)
+    for one in (
+        old,
+        replace(old, name="new", version="0.4.0"),
+        replace(old, name="gone", at=now - timedelta(minutes=1)),
+    ):
+        fleet.table.report(one)
+    file.write_text(SHARES.replace("version: 1", "version: 2"))
+    assert (
+        "processes of before 0.4.0 work now (1), and refuse `shares`"
+        in tune("rules", "put", str(file), "--by", "ann").stderr
+    )
+    file.write_text(SAMPLE.read_text().replace("version: 1", "version: 3"))
+    assert "note" not in tune("rules", "put", str(file), "--by", "ann").stderr
+
+
+def test_shares_are_shown_with_what_waits_and_what_was_served(tune, fleet):
+    """By room; a room that is at rest has no part, and the feeder says how much it keeps on the queues."""
+    assert "feeder: none" in tune("shares").stdout
+    now = datetime.now(UTC)
+    assert fleet.table.commit(fleet.table.read(), FleetChange(in_force=RulesInForce(parse(SHARES), SHARES, "e")))
+    assert [line.split() for line in tune("shares").stdout.splitlines() if line.startswith("alpha")] == [
+        ["alpha", "3", "0", "0"]
+    ]
+    resting = {"beta": Resting(9, now + timedelta(seconds=30))}
+    fleet.table.report(
+        Worker(name="w", at=now, started_at=now, in_flight=1, done=2, busy=2.0, resting=resting, version="0.4.0")
+    )
+    row = FeedRow(
+        until=now + timedelta(minutes=1), since=NOON, by="4f2c9999-1", waiting={"alpha": 9_600, "": 31}, window=72,
+        jobs={"alpha": 12, "": 1}, served={"alpha": 74.0, "beta": 26.0}, depth=60,
+    )  # fmt: skip
+    fleet.table.note_feed(row)
+    said = json.loads(tune("shares", "--json").stdout)
+    assert said["urgent"] == 0.25
+    assert {one["room"]: (one["share"], one["served"]) for one in said["rooms"]} == {
+        "": (0.25, 0.0),
+        "alpha": (0.75, 0.74),
+        "beta": (None, 0.26),
+        "gamma": (None, 0.0),
+    }
+    assert said["rooms"][1] | {"weight": 3, "most": None, "jobs": 12, "chunks": 9_600} == said["rooms"][1]
+    assert (said["rooms"][2]["most"], said["feeder"]["resting"], said["feeder"]["window"]) == (40, 9, 72)
+    shown = tune("shares").stdout
+    assert "alpha\t3\t\t12\t9,600\t75%\t74% (74 s of work)" in shown
+    assert "(common)" in shown
+    assert (
+        "feeder: process 4f2c9999, since 12:00:00 UTC; window 72 chunks (0 tasks, 1.0 s a chunk); 60 on the queues, "
+        "9 of them wait after a failure"
+    ) in shown
+    fleet.table.note_feed(replace(row, until=now))
+    assert "another one takes over" in tune("shares").stdout
 
 
 def test_a_dry_run_needs_no_installation(tune, recording, tmp_path):

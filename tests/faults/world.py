@@ -251,7 +251,9 @@ class Process:
             object.__setattr__(
                 starter,
                 "direct",
-                SimpleNamespace(take=lambda chunks: min(chunks, world.direct), following=starter.direct.following),
+                SimpleNamespace(
+                    take=lambda chunks, _room: min(chunks, world.direct), following=starter.direct.following
+                ),
             )
             self._outlive_feeder()
         if world.segment_chunks is not None:

@@ -404,10 +404,27 @@ def sequence():
 
 
 FEED_ROW = p.FeedRow(
-    until=LATER, since=NOON, by="w1", waiting={"": 3, "team-a": 9600}, window=72, oldest=NOON, is_noted=True
+    until=LATER,
+    since=NOON,
+    by="w1",
+    waiting={"": 3, "team-a": 9600},
+    limited={"team-a": 9560},
+    jobs={"": 1, "team-a": 12},
+    served={"team-a": 1066.25},
+    window=72,
+    depth=60,
+    oldest=NOON,
+    is_noted=True,
 )
 FAILING_WORKER = p.Worker(
-    name="w3", at=NOON, started_at=NOON, in_flight=1, done=2, busy=0.5, resting={"team-a": p.Resting(2, LATER)}
+    name="w3",
+    at=NOON,
+    started_at=NOON,
+    in_flight=1,
+    done=2,
+    busy=0.5,
+    resting={"team-a": p.Resting(2, LATER)},
+    version="0.4.0",
 )
 READY = [
     p.ReadyJob(job="nightly", accepted_at=NOON, chunks=7, cursor=0, workload="billing", items=7_000),

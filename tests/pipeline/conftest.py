@@ -80,7 +80,7 @@ class Room:
     def __init__(self, left=10_000, feed=None):
         self.left, self.feed, self.following = left, feed, self
 
-    def take(self, chunks):
+    def take(self, chunks, _room):
         """Return how many of so many chunks have room."""
         taken = min(chunks, self.left)
         self.left -= taken

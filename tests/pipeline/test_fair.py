@@ -1,9 +1,20 @@
 """Whose chunk is next, and how large the window is: decisions over plain data."""
 
 from collections import Counter
+from math import inf
 
-from shared.concurrency import FleetPace
-from shared.pipeline.fair import LEAST, Choice, Ring, WaitingJob, may_be_fed, next_rest, next_window
+from shared.concurrency import FleetPace, RoomShare, Shares
+from shared.pipeline.fair import (
+    LEAST,
+    Choice,
+    Ring,
+    Served,
+    Terms,
+    WaitingJob,
+    agree_terms,
+    next_rest,
+    next_window,
+)
 
 
 def job(name, left, seconds=1.0, put=0):
@@ -60,12 +71,19 @@ def test_inside_a_room_small_jobs_pass_a_large_one_and_equal_ones_end_one_after_
 def test_the_window_follows_the_front_of_the_queues_within_what_is_decided():
     """It grows where tasks find nothing, and falls to what ends where more waits than they need."""
     pace = FleetPace(decided=100, in_work=24, seconds=1.0)
-    assert next_window(LEAST, visible=0, ended=0, pace=pace) == 2 * LEAST
-    assert next_window(64, visible=3, ended=0, pace=pace) == 96
-    assert next_window(190, visible=0, ended=0, pace=pace) == 200
-    assert next_window(200, visible=32, ended=24, pace=pace) == 58
-    assert next_window(58, visible=20, ended=24, pace=pace) == 58
-    assert next_window(58, visible=32, ended=0, pace=pace) == LEAST
+
+    def after(window, visible, ended=0.0, rest=0.5):
+        return next_window(window, visible=visible, ended=ended, pace=pace, rest=rest)
+
+    assert after(LEAST, 0) == 2 * LEAST
+    assert after(64, 3) == 96
+    assert after(190, 0) == 200
+    assert after(200, 32, ended=24) == 58
+    assert after(58, 20, ended=24) == 58
+    assert after(58, 32) == LEAST
+    # A feeder that comes again later must leave more.
+    assert after(290, 0, rest=2.0) == 300
+    assert after(200, 32, ended=24, rest=2.0) == 87
 
 
 def test_who_has_room_puts_four_seconds_of_the_tasks_that_work():
@@ -83,7 +101,78 @@ def test_the_feeder_rests_longer_where_few_tasks_have_long_chunks():
     assert next_rest(1, FleetPace(100, 24, 10.0)) == 5.0
 
 
+def seconds_by_room(ring, rooms, terms=None, rounds=300, free=7):
+    """Return the seconds of work that each job of one room was put, over so many rounds."""
+    put = Counter()
+    for _ in range(rounds):
+        for choice in ring.choose(rooms, free, terms):
+            put[choice.job] += choice.chunks
+    seconds = {job.job: job.seconds for jobs in rooms.values() for job in jobs}
+    return {name: chunks * seconds[name] for name, chunks in put.items()}
+
+
+def test_a_room_of_weight_three_gets_three_times_the_seconds_of_work():
+    """Whatever the chunks take: the quantum is the same for all."""
+    rooms = {"a": [job("long", 9_000, 2.0)], "b": [job("short", 90_000, 0.2)]}
+    for weights in ({"a": 3, "b": 1}, {"a": 1, "b": 3}):
+        found = seconds_by_room(Ring(), rooms, {room: Terms(weight) for room, weight in weights.items()})
+        assert 0.95 < found["long"] / weights["a"] / (found["short"] / weights["b"]) < 1.05
+
+
+def test_a_room_at_its_limit_gets_nothing_and_keeps_its_place():
+    """It saves nothing for later, and does not become new."""
+    ring, rooms = Ring(), {name: [job(name, 400, 0.5)] for name in "abc"}
+    assert [one.job for one in ring.choose(rooms, 3)] == ["a", "b", "c"]
+    assert [one.job for one in ring.choose(rooms, 4, {"a": Terms(most=1)})] == ["a", "b", "c", "b"]
+    assert [one.job for one in ring.choose(rooms, 4, {"b": Terms(most=0)})] == ["a", "c", "a", "c"]
+    assert [one.job for one in ring.choose(rooms, 3)] == ["b", "a", "c"]
+
+
+def test_all_rooms_at_their_limits_leave_the_window_free():
+    """Nothing is chosen for its sake."""
+    rooms = {name: [job(name, 400)] for name in "ab"}
+    assert Ring().choose(rooms, 100, {"a": Terms(most=3), "b": Terms(most=0)}) == [Choice("a", 3)]
+
+
+def test_an_urgent_job_runs_ahead_by_a_share_of_its_rooms_part():
+    """Also where its room is in debt, and an older job of the room waits."""
+    ring, flood = Ring(), {"a": [job("a", 400)], "b": [job("b", 400)]}
+    ring.choose(flood, 20)
+    urgent = WaitingJob("urgent", 100, 0, 1.0, is_urgent=True)
+    rooms, terms = {**flood, "b": [*flood["b"], urgent]}, {room: Terms(part=40, urgent=0.25) for room in "ab"}
+    assert ring.choose(rooms, 10, terms) == [Choice("urgent", 10)]
+
+
+def test_a_room_that_runs_ahead_gets_no_more_than_its_share():
+    """What it took is paid by a part of its later turns, also if it was idle in between."""
+    terms = {room: Terms(part=32, urgent=0.25) for room in "ab"}
+    ring, a, b = Ring(), [job("a", 9_000, 0.5)], [job("b", 9_000, 0.5)]
+    urgent = WaitingJob("urgent", 9_000, 0, 0.5, is_urgent=True)
+    found = seconds_by_room(ring, {"a": a, "b": [*b, urgent]}, terms)
+    assert abs(found["b"] + found["urgent"] - found["a"]) < 0.25 * 32 * 0.5 + 1
+    assert found["b"] > found["urgent"] > 0.2 * found["a"]
+    ring, put = Ring(), Counter()
+    for number in range(600):
+        # Its urgent jobs come one by one, and it is idle in between.
+        single = [WaitingJob("u", 1, 0, 0.5, is_urgent=True)] if number % 2 else []
+        for choice in ring.choose({"a": a, "b": single}, 2, terms):
+            put[choice.job] += choice.chunks
+    assert put["u"] <= put["a"]
+
+
 def test_a_room_whose_messages_fail_gets_nothing_new():
-    """Once as many of them rest as its part of the window has."""
-    assert may_be_fed({"bad": 40}, ["bad", "good"], 64) == ["good"]
-    assert may_be_fed({"bad": 32}, ["bad", "good"], 64) == ["bad", "good"]
+    """Once as many of them rest as its part of the window has, which follows its weight."""
+    shares = Shares(0.1, {"good": RoomShare(3, 50)})
+    found = agree_terms(["bad", "good"], shares, 64, {"bad": 17}, {"good": 30})
+    assert found == {"bad": Terms(1, 0, 16, 0.1), "good": Terms(3, 20, 48, 0.1)}
+    found = agree_terms(["bad", "good"], shares, 64, {"bad": 16}, {"good": 70})
+    assert found == {"bad": Terms(1, inf, 16, 0.1), "good": Terms(3, 0, 48, 0.1)}
+
+
+def test_what_a_room_was_served_is_summed_up_over_a_minute():
+    """What was put before does not count."""
+    served = Served()
+    for now, room in ((0.0, "a"), (50.0, "a"), (55.0, ""), (55.0, "a")):
+        served.add(now, room, 2.5)
+    assert served.sum_up(60.0) == {"a": 7.5, "": 2.5}
+    assert served.sum_up(61.0) == {"a": 5.0, "": 2.5}

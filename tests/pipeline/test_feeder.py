@@ -1,12 +1,17 @@
 """Jobs that do not fit wait for their turn, and one feeder puts their chunks: nothing is lost, and rooms take turns."""
 
+import json
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from shared.app import Stores
+from shared.concurrency import Decision, parse
+from shared.concurrency.fleet import FleetChange, RulesInForce, Worker
 from shared.ledger.records import JobState
 from shared.operating import explain_pace
+from shared.pipeline.fair import LEAST
 from shared.pipeline.feed import Fed
 from shared.topology import rooms, submission_queue
 from tests.faults.world import SETTINGS
@@ -97,6 +102,113 @@ def test_what_a_dead_feeder_put_and_did_not_note_is_put_again_and_counts_once(ap
     job = app.read("large")
     assert (job.state, job.totals.accepted.items, job.done) == (JobState.COMPLETE, 300, 150)
     assert rows(app) == ([], None)
+
+
+def put_shares(app, shares):
+    """Put rules in force, as a tick does that has read them."""
+    fleet, text = app.stores.fleet, f"version: 1\nrules: [{{name: a, tasks: 4}}]\nshares: {shares}"
+    decision = Decision(4, app.clock.now(), {"rule": 4}, "rule", "a")
+    change = FleetChange(decision=decision, in_force=RulesInForce(parse(text), text, f'"{shares}"'))
+    assert fleet.commit(fleet.read(), change)
+
+
+def chunks_on_queue(app):
+    """Return the jobs of the first chunks on the queue, in their order."""
+    found = app.others.queues.get_queue_client("work-00").peek_messages(32)
+    said = [json.loads(one.content)["sluice"] for one in found]
+    return [one["job"] for one in said if one["kind"] == "chunk"]
+
+
+def feed_slowly(app, seen):
+    """Run a feeder. The others work in every second of its rests only."""
+
+    def rest(_seconds):
+        seen.append(chunks_on_queue(app))
+        app.clock.advance(seconds=0.5)
+        if not len(seen) % 2:
+            app.go_on(0.0)
+
+    app.bus.complete(app.bus.waiting("permits"))
+    return replace(app.feeder, pause=rest).follow()
+
+
+def test_a_limited_room_never_has_more_chunks_on_the_queues(app):
+    """Its second job waits until chunks of the first have ended. Its rows stay as long."""
+    put_shares(app, "{rooms: {alpha: {most: 12}}}")
+    accept(app, "alpha", "one", 30)
+    accept(app, "alpha", "two", 10)
+    assert chunks_on_queue(app) == []
+    seen = []
+    assert feed_slowly(app, seen) is Fed.EMPTY
+    assert [len(found) for found in seen[:2]] == [12, 12]
+    assert max(map(len, seen)) == 12
+    assert {"alpha~one", "alpha~two"} <= {job for found in seen for job in found}
+    app.work_off()
+    assert [app.read(job, "alpha").state for job in ("one", "two")] == [JobState.COMPLETE] * 2
+    assert rows(app) == ([], None)
+
+
+def test_a_limit_holds_for_the_next_feeder_too(app):
+    """What the one before it put counts until it has ended, also of a job of which all was put."""
+    put_shares(app, "{rooms: {alpha: {most: 12}}}")
+    accept(app, "alpha", "one", 10)
+    accept(app, "alpha", "two", 30)
+    assert replace(app.feeder, patience=0.0).follow() is Fed.HANDED_OVER
+    assert len(chunks_on_queue(app)) == 12
+    feed = rows(app)[1]
+    assert (feed.waiting, feed.limited, feed.chunks) == ({"alpha": 28}, {"alpha": 28}, 0)
+    seen = []
+    assert feed_slowly(app, seen) is Fed.EMPTY
+    assert max(map(len, seen)) == 12
+    app.work_off()
+    assert [app.read(job, "alpha").state for job in ("one", "two")] == [JobState.COMPLETE] * 2
+
+
+def test_chunks_beyond_a_limit_keep_no_other_room_waiting(app):
+    """Its job fits, so it is put at once, without a row."""
+    put_shares(app, "{rooms: {alpha: {most: 12}}}")
+    accept(app, "alpha", "limited", 40)
+    assert replace(app.feeder, patience=0.0).follow() is Fed.HANDED_OVER
+    app.clock.advance(seconds=11)
+    accept(app, "", "beside", 10)
+    assert "beside" in chunks_on_queue(app)
+    assert [key for key in rows(app)[0] if key.endswith("beside")] == []
+
+
+def test_a_limit_that_is_lifted_lets_all_go(app):
+    """Jobs that kept their rows for it keep them no longer."""
+    put_shares(app, "{rooms: {alpha: {most: 12}}}")
+    accept(app, "alpha", "one", 12)
+    rests = []
+
+    def lift(seconds):
+        rests.append(seconds)
+        if len(rests) == 1:
+            put_shares(app, "{}")
+            app.clock.advance(seconds=11)
+
+    app.bus.complete(app.bus.waiting("permits"))
+    assert replace(app.feeder, pause=lift).follow() is Fed.EMPTY
+    assert (len(rests), len(chunks_on_queue(app)), rows(app)) == (2, 12, ([], None))
+
+
+def test_an_urgent_job_runs_ahead_of_its_room(app):
+    """By its share of the room's part of the window, before an older job that waits."""
+    put_shares(app, "{urgent: 25%}")
+    now = app.clock.now()
+    app.stores.fleet.report(Worker(name="w", at=now, started_at=now, in_flight=4, done=10, busy=100.0))
+    accept(app, "alpha", "flood", 400)
+    app.bus.complete(app.bus.waiting("permits"))
+    assert replace(app.feeder, patience=0.0).follow() is Fed.HANDED_OVER
+    app.submit("soon", 40, "alpha", deadline=now + timedelta(minutes=5))
+    app.clock.advance(seconds=11)
+    app.deliver(submission_queue("alpha"))
+    while app.deliver("work-00"):
+        pass
+    assert replace(app.feeder, patience=0.0).follow() is Fed.HANDED_OVER
+    found = app.others.queues.get_queue_client("work-urgent").get_queue_properties().approximate_message_count
+    assert found == LEAST // 4
+    assert app.read("soon", "alpha").dispatch_cursor == found == LEAST // 4
 
 
 def test_a_call_that_finds_the_right_to_feed_taken_ends_while_its_holder_lives(app):

@@ -86,34 +86,42 @@ class Asked:
         return self.depth
 
 
-def room_beside(depth, *, is_fed=False):
+def room_beside(depth, *, chunks=0, limited=()):
     """Return what a process of a cold fleet may put, the reading of the depth, and the clock."""
     clock, asked = ManualClock(NOON), Asked(depth)
-    following = SimpleNamespace(look=lambda: None, is_fed=lambda: is_fed, pace=lambda: FleetPace(10, 0))
+    following = SimpleNamespace(
+        look=lambda: None, waiting=lambda: chunks, pace=lambda: FleetPace(10, 0), is_limited=limited.__contains__
+    )
     return DirectPuts(following=following, depth=asked, clock=clock), asked, clock
 
 
 def test_small_jobs_are_put_without_a_request_as_long_as_they_fit():
     """What the fleet works off meanwhile has room again."""
     room, asked, clock = room_beside(0)
-    assert [room.take(8) for _ in range(8)] == [8] * 8
+    assert [room.take(8, "") for _ in range(8)] == [8] * 8
     clock.advance(seconds=2)
-    assert [room.take(8) for _ in range(4)] == [8] * 4
+    assert [room.take(8, "") for _ in range(4)] == [8] * 4
     assert asked.times == 0
 
 
 def test_what_does_not_fit_has_the_depth_read():
     """A job gets the room that there is, and the next one nothing."""
     room, asked, _ = room_beside(40)
-    assert [room.take(400), asked.times] == [24, 1]
+    assert [room.take(400, ""), asked.times] == [24, 1]
     asked.depth = 64
-    assert [room.take(1), asked.times] == [0, 2]
+    assert [room.take(1, ""), asked.times] == [0, 2]
 
 
 def test_while_others_wait_nobody_puts():
     """Else a late job would pass those that wait."""
-    room, asked, _ = room_beside(0, is_fed=True)
-    assert [room.take(1), asked.times] == [0, 0]
+    room, asked, _ = room_beside(0, chunks=3)
+    assert [room.take(1, ""), asked.times] == [0, 0]
+
+
+def test_a_limited_room_puts_nothing_by_itself():
+    """The feeder alone knows how many of its chunks have not ended."""
+    room, asked, _ = room_beside(0, limited={"alpha"})
+    assert [room.take(1, "alpha"), room.take(1, ""), asked.times] == [0, 1, 0]
 
 
 def test_the_last_task_of_a_slot_rests_while_chunks_wait():

@@ -1,6 +1,7 @@
 """`sluice tune`: the allowed tasks with their reasons, other rules on a trace, and the capacity for a volume."""
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -8,16 +9,19 @@ from typing import Annotated
 import typer
 
 from shared.app import Stores
-from shared.concurrency import BUILT_IN, Trace, lint, parse, read, write
-from shared.errors import TraceRefusedError
+from shared.concurrency import BUILT_IN, Shares, Trace, lint, parse, read, write
+from shared.errors import SettingsError, TraceRefusedError
+from shared.grammar import read_rooms
 from shared.operating import put_rules
 from shared.simulation import SEED, Outcome, Push, Simulation, bursty_day
 from shared.usage import load
-from tools.cli import tune_view as view
+from tools.cli import tune_shares, tune_view as view
 from tools.cli.capacity import show_capacity
+from tools.cli.cost_idle import ROOMS
 from tools.cli.options import PROBLEM_FOUND, ByOption, JsonOption, PricesOption, SettingsOption, WhyOption, connected
 from tools.cli.plan import plan_for_gate
 from tools.cli.screen import Screen
+from tools.cli.settings_file import load as read_settings
 from tools.cli.warm import show_warm
 
 app = typer.Typer(
@@ -60,6 +64,19 @@ def explain(
         typer.echo(json.dumps({"decisions": [view.decision_document(one) for one in found]}))
     else:
         Screen().show(view.history_table(found))
+
+
+@app.command("shares")
+def show_shares(settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
+    """Show how the rooms share the work, what waits in them, and what they were served."""
+    with connected(settings) as connections:
+        fleet = Stores(connections).fleet.read()
+    now = datetime.now(UTC)
+    if as_json:
+        typer.echo(json.dumps(tune_shares.shares_document(fleet, now)))
+        return
+    Screen().show(tune_shares.shares_table(fleet))
+    typer.echo(tune_shares.describe_feeder(fleet, now))
 
 
 @app.command("dry-run")
@@ -125,23 +142,42 @@ def get_rules(
 
 
 @rules.command("check")
-def check_rules(file: FileArgument) -> None:
-    """Check rules and print faults line by line. Needs no installation."""
-    found = lint(file.read_text(encoding="utf-8"))
+def check_rules(file: FileArgument, settings: SettingsOption = None) -> None:
+    """Check rules and print faults line by line. Needs no installation, for the rooms are those of the settings."""
+    found = lint(file.read_text(encoding="utf-8"), _read_rooms(settings))
     for problem in [*found.problems, *found.notes]:
         typer.echo(f"{file}: {problem}", err=bool(found.problems))
     if found.rules is None:
         raise typer.Exit(PROBLEM_FOUND)
-    typer.echo(f"version {found.rules.version}: {len(found.rules.rules)} rules, nothing is wrong with them")
+    named = len(found.rules.shares.rooms)
+    shares = f" and the shares of {named} room{'s' * (named != 1)}" if named else ""
+    typer.echo(f"version {found.rules.version}: {len(found.rules.rules)} rules{shares}, nothing is wrong with them")
 
 
 @rules.command("put")
 def put(file: FileArgument, by: ByOption, why: WhyOption = "", settings: SettingsOption = None) -> None:
     """Put rules in force. The next tick with an open job follows them."""
+    text, rooms = file.read_text(encoding="utf-8"), _read_rooms(settings)
     with connected(settings) as connections:
         stores = Stores(connections)
-        wanted = put_rules(stores.rules, stores.audit, file.read_text(encoding="utf-8"), by=by, why=why)
+        wanted = put_rules(stores.rules, stores.audit, text, by=by, why=why, rooms=rooms)
+        before = [] if wanted.shares == Shares() else stores.fleet.read().of_before(datetime.now(UTC))
     typer.echo(f"version {wanted.version} is in force: `sluice tune explain` shows what is decided by it")
+    if before:
+        typer.echo(
+            f"note: processes of before 0.4.0 work now ({len(before)}), and refuse `shares`. Until they are gone, a decision may "
+            "follow the rules of before, or the built-in ones",
+            err=True,
+        )
+
+
+def _read_rooms(settings: Path | None) -> Sequence[str] | None:
+    """Return the rooms of the settings. None: they name none, which says nothing about those of the installation."""
+    faults = list[str]()
+    rooms = read_rooms(ROOMS, read_settings(settings).get(ROOMS, ""), faults.append)
+    if faults:
+        raise SettingsError("; ".join(faults))
+    return rooms or None
 
 
 def _read(trace: Path | None) -> Trace:
