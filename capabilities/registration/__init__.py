@@ -31,6 +31,7 @@ from capabilities.registration.entities import (
     SEAT_LANES,
     SEATS_EVENTS,
     STARTS,
+    STARTS_IN_ORDER,
     TIMEOUTS,
     RegistrationChoice,
     registration,
@@ -83,7 +84,9 @@ def _triggers(choice: RegistrationChoice) -> tuple[Trigger, ...]:
         queue("take_orders", ORDERS, "take"),
         bus_delivery("take_payments", PAYMENTS, "take_from_bus"),
         bus_delivery("take_conferences", CONFERENCES, "take_from_bus"),
+        # The orders of an instance of 0.3.0, for one release.
         bus("start_orders", STARTS, "start"),
+        bus("start_in_order", STARTS_IN_ORDER, "start", sessions=True),
         # With one function per lane. A batch is of one session: the commands to one conference, in their order.
         *(
             bus(f"sell_seats_{number:02}", lane, "sell", sessions=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from capabilities.registration.entities import PAYMENTS, STARTS
+from capabilities.registration.entities import PAYMENTS, STARTS_IN_ORDER
 from tests.faults import campaign, crash_points, pairs
 from tests.faults.journal import Journal
 from tests.faults.memory.storage import MemoryStorage
@@ -98,7 +98,7 @@ def still_on_the_agenda(world):
 
 def still_on_the_bus(world):
     """Leave a message."""
-    world.bus.send(STARTS, "commands", "{}")
+    world.bus.send(STARTS_IN_ORDER, "commands", "{}")
 
 
 def without_commands(world):
@@ -135,7 +135,7 @@ SPOILT = {
     paid_in_vain: ("lost: payment p9",),
     without_its_view: ("the view orders 1",),
     still_on_the_agenda: ("stuck: row",),
-    still_on_the_bus: ("stuck: letter to starts",),
+    still_on_the_bus: ("stuck: letter to starts-in-order",),
     without_commands: ("a command was lost", "late: order-order-d"),
     without_a_confirm: ("leaked: 1 seats", "its orders have 2"),
     without_its_number: ("does not lead to",),
