@@ -39,8 +39,8 @@ from capabilities.registration.order_messages import (
 from capabilities.registration.order_process import OrderProcess, classify, make_inbox_entry
 from capabilities.registration.public_messages import (
     CONFERENCES_QUEUE,
-    PAYMENTS_QUEUE,
     IN_ORDER_QUEUE,
+    PAYMENTS_QUEUE,
     STARTS_QUEUE,
     OrderRoutes,
     Payment,

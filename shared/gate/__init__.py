@@ -31,8 +31,8 @@ from shared.gate.receipts import (
     stragglers as stragglers,
     this_node as this_node,
 )
-from shared.gate.rolls import Roll as Roll, Rolls as Rolls
 from shared.gate.releaser import GateTick as GateTick, Releaser as Releaser, send_signal as send_signal
+from shared.gate.rolls import Roll as Roll, Rolls as Rolls
 from shared.gate.state import (
     GateState as GateState,
     Opening as Opening,

@@ -338,9 +338,7 @@ class Outflow:
                 return Dispatched(is_shared=True, state=release.state)
             return self._release_leased(release, number, since, renew)
 
-    def _release_leased(
-        self, release: "_Release", number: int, since: str, renew: Callable[[], object]
-    ) -> Dispatched:
+    def _release_leased(self, release: "_Release", number: int, since: str, renew: Callable[[], object]) -> Dispatched:
         state, gate = release.state, release.gate
         done, tried = Dispatched(state=state), set[str]()
         if not since:

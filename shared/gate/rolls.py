@@ -202,9 +202,7 @@ class Rolls:
     def _store_of(self, gate: str, epoch: int) -> BlobStore:
         return BlobStore(self._container, f"{_PREFIX}{gate}-{epoch}")
 
-    def _due(
-        self, gate: str, state: GateState, on_page: Callable[[], object] = lambda: None
-    ) -> Iterator[HeldEntry]:
+    def _due(self, gate: str, state: GateState, on_page: Callable[[], object] = lambda: None) -> Iterator[HeldEntry]:
         for page in self._work.due_pages(state, gate):
             on_page()
             yield from (one.entry for one in page if one.entry.is_order)

@@ -85,7 +85,9 @@ def command_parcel(queue: Destination, command: Command) -> Parcel:
 def bundle_parcel(queue: Destination, commands: Sequence[Command], session: str = "") -> Parcel:
     """Return the parcel of commands that are one message, whatever goes along with it."""
     content = b",".join(map(_encoder.encode, commands))
-    return Parcel(to=queue, session=session, form="bundle", id=bundle_id([each.id for each in commands]), content=content)
+    return Parcel(
+        to=queue, session=session, form="bundle", id=bundle_id([each.id for each in commands]), content=content
+    )
 
 
 def plain_parcel(queue: Destination, id_: str, message: bytes) -> Parcel:

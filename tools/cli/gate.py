@@ -1,7 +1,6 @@
 """`sluice gate`: opens, closes and shows gates, and waits for them. Needs storage only, not the app."""
 
 import json
-import os
 import re
 import secrets
 from datetime import UTC, datetime
@@ -152,12 +151,12 @@ def draw_seed(
         stores, sha256 = Stores(connections), hash_seed(seed)
         with stores.audit.record(AuditedAct(by, "gate seed", name, "", {"seed_sha256": sha256})) as act:
             try:
-                with open(os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as written:
-                    written.write(seed + "\n")
+                kept.touch(mode=0o600, exist_ok=False)
             except FileExistsError as error:
                 act.result = "refused: there is a file"
                 typer.echo(f"sluice: {kept} is there already: a seed is drawn once, so nothing was drawn", err=True)
                 raise typer.Exit(WRONG_CALL) from error
+            kept.write_text(seed + "\n", encoding="ascii")
             act.result = "drawn"
     if as_json:
         typer.echo(json.dumps({"gate": name, "sha256": sha256, "file": str(kept)}))
@@ -178,7 +177,9 @@ def show_roll(
         wanted = [epoch] if epoch else rolls.epochs(name)[:1]
         found = next((roll for one in wanted if (roll := rolls.find(name, one))), None)
     if found is None:
-        typer.echo(f"sluice: gate {name!r} has no roll: it held no orders, or the retention of its roll is over", err=True)
+        typer.echo(
+            f"sluice: gate {name!r} has no roll: it held no orders, or the retention of its roll is over", err=True
+        )
         raise typer.Exit(PROBLEM_FOUND)
     typer.echo(found.content.decode(), nl=False)
 

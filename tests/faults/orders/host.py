@@ -107,7 +107,11 @@ class OrderHost(Host):
     def _waiting(self, entity):
         """Return the next batch: of one session, if they have one."""
         found = self._world.bus.waiting(entity, self._world.clock.now().timestamp())
-        batch = list(next(groupby(found, lambda letter: letter.session))[1]) if entity in {LANE, STARTS_IN_ORDER} and found else found
+        batch = (
+            list(next(groupby(found, lambda letter: letter.session))[1])
+            if entity in {LANE, STARTS_IN_ORDER} and found
+            else found
+        )
         most = MOST if entity in self._begun else 1
         self._begun.add(entity)
         return batch[:most]
