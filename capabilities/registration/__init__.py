@@ -12,6 +12,7 @@ Reading order:
 - `http` (pure) and `desk`: what customers ask and are answered
 - `parked_orders`: what fails for good
 - `order_flows`, `seat_flows`, `verbs`: the flows; `flows` builds them; `story` tells a person what became of an order
+- `roll_check`: whether the seats went in the order of the roll
 """
 
 from datetime import timedelta

@@ -191,7 +191,7 @@ def _release(
     dice, end = random.Random(1), time.monotonic() + PATIENCE
     role = {"settings": settings, "deadly": report.sale.deadly}
     told = 0.0
-    while len(subscriber.answered) < report.sale.orders:
+    while len(subscriber.answered) < report.sale.orders or report.kills < len(report.sale.deadly):
         subscriber.read()
         if time.monotonic() > end:
             report.broken.append(f"{len(subscriber.answered)} orders are answered after {PATIENCE:.0f} s")

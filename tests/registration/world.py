@@ -180,6 +180,11 @@ class World(ExitStack):
         """Give the seats the commands that the bus holds."""
         return self._take_session(LANE, seats_home("c1"), "sell", mark)
 
+    def peek_session(self, queue, session):
+        """Return the bodies of what a session of a queue holds, and leave it there."""
+        with self._client.get_queue_receiver(queue, session_id=session) as receiver:
+            return [b"".join(message.body) for message in receiver.peek_messages(100)]
+
     def _take_session(self, queue, session, verb, mark):
         # Of the one conference and the one gate of these tests: the next session with a message would be waited for.
         with self._client.get_queue_receiver(queue, session_id=session) as receiver:
@@ -202,7 +207,12 @@ class World(ExitStack):
         """Open a gate, and release what it holds."""
         now = self.clock.now()
         opening = Opening(at=now, by="test", why="noon")
-        opened = self.stores.gates.change(gate, lambda state: open_gate(state, opening, now)).after
+        self.stores.gates.change(gate, lambda state: open_gate(state, opening, now))
+        return self.let_out(gate)
+
+    def let_out(self, gate):
+        """Release what an open gate holds."""
+        opened = self.stores.gates.read(gate)
         batches = Batches(self.stores.held_work, NoJobs(), self.clock)
         outflow = Outflow(self.stores.held_work, batches, self.stores.slices, self.stores.rolls, self.clock)
         done = outflow.run(opened, Hint(gate), float("inf"), lambda _hints: None)
