@@ -27,6 +27,7 @@ OWN = {
     "take_payments": "bus payments",
     "take_conferences": "bus conferences",
     "start_orders": "bus starts",
+    "start_in_order": "bus starts-in-order",
     "expire_orders": "bus timeouts",
     "hear_seats": "topic seats-events",
     "project_conferences": "topic seats-events",

@@ -63,7 +63,7 @@ ORDER_MUTANTS = {
         mistakes.forget_before_sending,
         "release and start orders",
         "kill_before",
-        ("release", "SEND starts"),
+        ("release", "SEND starts-in-order"),
     ),
     "23: the note of a slow writer is removed when it is due": Mutant(
         "shared.processes.follower", "WRITER_ENDS", timedelta(), "tick while a process is slow"

@@ -173,8 +173,8 @@ def place_and_open(world, app):
 
 
 def held(world, app):
-    """Have orders behind a closed gate, one of them changed since."""
-    ordered(world, app, ((A, 1), (B, 1), (C, 1)), quota=4, gate=GATE)
+    """Have orders behind a closed gate, which came against their ids, one of them changed since."""
+    ordered(world, app, ((C, 1), (B, 1), (A, 1)), quota=4, gate=GATE)
     app.change(B, version_of(world, B), 2)
 
 
