@@ -1,8 +1,8 @@
 """How the seats of a conference went to the orders of a roll: who was answered as the how-manyth, and what got out of order.
 
 An order is answered when its conference has decided on its first reserve. It overtakes if an order with an earlier place
-was answered after it, or was not answered. It makes an inversion if it got seats of a type of which an order with an earlier place
-got none: since it overtook that one, or since seats came back in between.
+was answered after it, or was not answered. It makes an inversion if an order with an earlier place got no seats of
+a type, and it got some. It overtook that one, or seats came back in between.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ class FirstAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RollOutcome:
-    """What became of the orders of a roll in one conference."""
+    """The answers of one conference to the orders of a roll."""
 
     #: The orders of the roll that were answered, the first one first.
     answered: Sequence[str]

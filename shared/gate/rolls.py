@@ -1,7 +1,7 @@
 """The order in which held orders start: one roll for each opening of a gate that holds some. It is made once, and stays.
 
 By arrival: storage's own time of the held row, then the number. Neither the id nor the number alone is an order: the
-sender chooses the id, and each process draws its numbers in ranges. Or by lottery, from a seed whose hash was published
+sender chooses the id, and each process draws its numbers in ranges. Or by lottery, from a random seed whose hash was published
 before.
 
 The order of the writes: the pointer by which the roll goes one day, the roll, the line in the audit, the starts, then
@@ -41,7 +41,7 @@ WINDOW: Final = 10_000
 _KEPT_AT_LEAST: Final = timedelta(days=8)
 
 
-class Place(NamedTuple):
+class RollPlace(NamedTuple):
     """One place on a roll: the id of an order, its number if its row names it, and storage's time of its row."""
 
     id: str
@@ -49,18 +49,18 @@ class Place(NamedTuple):
     arrived: str
 
 
-def place_of(entry: HeldEntry) -> Place:
-    """Return what a roll says of an entry."""
-    return Place(entry.id, entry.number, entry.arrived)
+def place_of(entry: HeldEntry) -> RollPlace:
+    """Return the place of an entry."""
+    return RollPlace(entry.id, entry.number, entry.arrived)
 
 
-def draw(seed: str, place: Place) -> str:
-    """Return the lot of an order. Who knows the seed and the numbers draws the same."""
+def draw(seed: str, place: RollPlace) -> str:
+    """Return the lot of an order. Who knows the random seed and the numbers draws the same."""
     drawn = place.id if place.number is None else place.number
     return hashlib.sha256(f"{seed}:{drawn}".encode()).hexdigest()
 
 
-def by_arrival(place: Place) -> tuple[str, int, str]:
+def by_arrival(place: RollPlace) -> tuple[str, int, str]:
     """Return the key by which places are sorted: storage leaves out the zeros at the end of a time."""
     return place.arrived.rstrip("Z"), place.number or 0, place.id
 
@@ -69,7 +69,7 @@ class _Document(Struct, frozen=True, omit_defaults=True):
     gate: str
     epoch: int
     order: Literal["arrival", "lottery"]
-    places: list[Place]
+    places: list[RollPlace]
     seed: str = ""
     v: int = 1
 
@@ -81,7 +81,7 @@ class Roll:
     gate: str
     epoch: int
     seed: str
-    places: Sequence[Place]
+    places: Sequence[RollPlace]
     content: bytes
 
     @property
@@ -95,7 +95,7 @@ class Roll:
         return hashlib.sha256(self.content).hexdigest()
 
 
-def make_roll(gate: str, state: GateState, places: Sequence[Place]) -> Roll:
+def make_roll(gate: str, state: GateState, places: Sequence[RollPlace]) -> Roll:
     """Sort the places as this opening wants them."""
     seed = state.seed
     ordered = sorted(places, key=by_arrival)
@@ -145,7 +145,7 @@ class Rolls:
         return sorted((int(end) for end in ends if end.isdecimal()), reverse=True)
 
     def open(self, gate: str, state: GateState) -> Roll:
-        """Return the roll of this opening. If there is none, make it of all orders that may start."""
+        """Return the roll of this opening. Make it of all orders that may start, unless it is there."""
         roll = self.find(gate, state.epoch) or self._make(gate, state, self._due(gate, state))
         self._note(state, roll)
         return roll
@@ -170,7 +170,7 @@ class Rolls:
         # Where the roll is there, others may have sent some of these since they were read.
         coming = [] if roll or known is None else list(known)
         roll = roll or self._make(gate, state, coming or self._due(gate, state, on_page))
-        # By whoever serves it: the process that made it may have ended before.
+        # Each releaser does: the process that made it may have ended before.
         self._note(state, roll)
         places = {place.id: number for number, place in enumerate(roll.places)}
 

@@ -75,7 +75,7 @@ class GateState:
     opened_by: str = ""
     why: str = ""
     at: datetime | None = None
-    #: The seed of the last opening. Empty: its orders start by their arrival.
+    #: The random seed of the last opening. Empty: its orders start by their arrival.
     seed: str = ""
     #: Close it again after the held work of this epoch.
     once: bool = False

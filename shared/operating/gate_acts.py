@@ -155,7 +155,7 @@ class Operator:
 
 
 def hash_seed(seed: str) -> str:
-    """Return what is published of a seed before its lottery: the SHA-256 of its text."""
+    """Return the SHA-256 of a random seed, which is published before its lottery."""
     return hashlib.sha256(seed.encode()).hexdigest()
 
 

@@ -75,7 +75,7 @@ def open_gate(  # noqa: PLR0913 - each option of the command is an argument
     ] = 10,
     cold: Annotated[bool, typer.Option("--cold", help="With --at: warm no instances.")] = False,
     order: Annotated[RollOrder, typer.Option(help="How its held orders start.")] = RollOrder.ARRIVAL,
-    seed: Annotated[str, typer.Option(metavar="HEX", help="By lottery: the seed of `sluice gate seed`.")] = "",
+    seed: Annotated[str, typer.Option(metavar="HEX", help="By lottery: it is drawn by `sluice gate seed`.")] = "",
     why: WhyOption = "",
     yes: YesOption = False,
     settings: SettingsOption = None,
@@ -126,7 +126,7 @@ def _refuse_lottery(name: str, order: RollOrder, seed: str, at: datetime | None)
     if at is not None:
         return (
             f"gate {name!r}: a lottery is opened at its time and not planned by --at, since all who read gates could "
-            "read its seed until then"
+            "read its random seed until then"
         )
     return ""
 
@@ -137,14 +137,14 @@ def draw_seed(
     by: ByOption,
     *,
     file: Annotated[
-        Path | None, typer.Option("--file", help="Where it is kept; else NAME.seed in this folder.", metavar="FILE")
+        Path | None, typer.Option("--file", help="Where it is kept, if not in this folder.", metavar="FILE")
     ] = None,
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw the seed of a lottery. Publish the SHA-256 that this prints before the sale, and show the seed after it.
+    """Draw the random seed of a lottery. Publish the SHA-256 that this prints before the sale, and the random seed after it.
 
-    The seed itself is only in a file that none but you may read. The audit has the SHA-256, with the time.
+    The random seed itself is only in a file that you alone may read. The audit has the SHA-256, with the time.
     """
     kept, seed = file or Path(f"{name}.seed"), secrets.token_hex(32)
     with connected(settings) as connections:
@@ -154,7 +154,7 @@ def draw_seed(
                 kept.touch(mode=0o600, exist_ok=False)
             except FileExistsError as error:
                 act.result = "refused: there is a file"
-                typer.echo(f"sluice: {kept} is there already: a seed is drawn once, so nothing was drawn", err=True)
+                typer.echo(f"sluice: {kept} is there already: a random seed is drawn once, so nothing was drawn", err=True)
                 raise typer.Exit(WRONG_CALL) from error
             kept.write_text(seed + "\n", encoding="ascii")
             act.result = "drawn"

@@ -49,7 +49,7 @@ def outcome_document(gate: str, outcome: GateActResult, held: HeldSummary) -> di
 
 
 def roll_fields(roll: Roll | None) -> dict[str, object]:
-    """Return what the answer to an opening says of its roll, if it held orders."""
+    """Return the fields of a roll in the answer to an opening, if it held orders."""
     return {"roll": {"order": roll.order, "orders": len(roll.places), "sha256": roll.sha256}} if roll else {}
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from capabilities.registration.entities import PAYMENTS, STARTS_IN_ORDER
 from shared.gate import GateState
-from shared.gate.rolls import Place, make_roll
+from shared.gate.rolls import RollPlace, make_roll
 from tests.faults import campaign, crash_points, pairs
 from tests.faults.journal import Journal
 from tests.faults.memory.storage import MemoryStorage
@@ -135,7 +135,7 @@ def without_its_home(world):
 
 def with_another_roll(world):
     """Have a roll that the audit does not know, and start its orders the other way round."""
-    places = [Place("y", 1, "2026"), Place("x", 2, "2027")]
+    places = [RollPlace("y", 1, "2026"), RollPlace("x", 2, "2027")]
     roll = make_roll(GATE, GateState(epoch=7, is_open=True), places)
     world.observer().blobs.get_blob_client("gates", f"_roll-{GATE}-7").upload_blob(roll.content)
     starts = [{"id": "x"}, {"id": "y"}]
