@@ -154,7 +154,9 @@ def draw_seed(
                 kept.touch(mode=0o600, exist_ok=False)
             except FileExistsError as error:
                 act.result = "refused: there is a file"
-                typer.echo(f"sluice: {kept} is there already: a random seed is drawn once, so nothing was drawn", err=True)
+                typer.echo(
+                    f"sluice: {kept} is there already: a random seed is drawn once, so nothing was drawn", err=True
+                )
                 raise typer.Exit(WRONG_CALL) from error
             kept.write_text(seed + "\n", encoding="ascii")
             act.result = "drawn"
