@@ -6,6 +6,7 @@ import re
 from itertools import permutations
 
 from capabilities.registration.entities import STARTS
+from capabilities.registration.order import order_home
 from capabilities.registration.roll_check import FirstAnswer, check_roll
 from shared.azure import Destination
 from shared.processes import bundle_parcel, decode_commands
@@ -62,6 +63,16 @@ def _like(entry, id_):
     return type(entry)(
         gate=entry.gate, id=id_, epoch=0, queue=entry.queue, message=entry.message, held_at=entry.held_at, number=99
     )
+
+
+def test_an_order_that_is_held_again_is_the_same_order(world):
+    """The tick holds it once more if its events were sent late, and its row says that they were sent."""
+    open_conference(world)
+    (order,) = hold(world, 1)
+    row = next(world.stores.held.pages(GATE))[0]
+    home = order_home(order)
+    world.verbs.orders.resume(home, world.own.homes.read_head(home))
+    assert next(world.stores.held.pages(GATE)) == [row]
 
 
 def test_starts_on_the_queue_of_before_are_taken(world):
