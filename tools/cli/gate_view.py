@@ -49,8 +49,9 @@ def outcome_document(gate: str, outcome: GateActResult, held: HeldSummary) -> di
 
 
 def roll_fields(roll: Roll | None) -> dict[str, object]:
-    """Return the fields of a roll in the answer to an opening, if it held orders."""
-    return {"roll": {"order": roll.order, "orders": len(roll.places), "sha256": roll.sha256}} if roll else {}
+    """Return the roll in the answer to an opening: null if the gate held no orders."""
+    found = {"order": roll.order, "orders": len(roll.places), "sha256": roll.sha256} if roll else None
+    return {"roll": found}
 
 
 @dataclass(frozen=True, slots=True)
