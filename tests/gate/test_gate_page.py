@@ -11,7 +11,7 @@ from tests.waiting import LIMIT
 from tools.local.paths import ROOT
 
 PAGE = (ROOT / "docs" / "gate.md").read_text()
-WAITING, LISTENING, FLAGS, _LOTTERY = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+WAITING, LISTENING, FLAGS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 
 
 @pytest.fixture
