@@ -90,6 +90,7 @@ READS: Final[Mapping[str, int]] = MappingProxyType(
         "shard result": 1,
         "chunk result": 1,
         "gate": 1,
+        "roll": 1,
         "sequence": 1,
         "parked line": 1,
         "warm record": 1,

@@ -12,6 +12,7 @@ Reading order:
 - `http` (pure) and `desk`: what customers ask and are answered
 - `parked_orders`: what fails for good
 - `order_flows`, `seat_flows`, `verbs`: the flows; `flows` builds them; `story` tells a person what became of an order
+- `roll_check`: whether the seats went in the order of the roll
 """
 
 from datetime import timedelta
@@ -31,6 +32,7 @@ from capabilities.registration.entities import (
     SEAT_LANES,
     SEATS_EVENTS,
     STARTS,
+    STARTS_IN_ORDER,
     TIMEOUTS,
     RegistrationChoice,
     registration,
@@ -83,7 +85,9 @@ def _triggers(choice: RegistrationChoice) -> tuple[Trigger, ...]:
         queue("take_orders", ORDERS, "take"),
         bus_delivery("take_payments", PAYMENTS, "take_from_bus"),
         bus_delivery("take_conferences", CONFERENCES, "take_from_bus"),
+        # The orders of an instance of 0.3.0, for one release.
         bus("start_orders", STARTS, "start"),
+        bus("start_in_order", STARTS_IN_ORDER, "start", sessions=True),
         # With one function per lane. A batch is of one session: the commands to one conference, in their order.
         *(
             bus(f"sell_seats_{number:02}", lane, "sell", sessions=True)

@@ -24,7 +24,9 @@ PAYMENTS, CONFERENCES = "payments", "conferences"
 HOMES, AGENDA = "homes", "agenda"
 #: The container of the states that are too large for a row.
 MEMENTOS: Final = "mementos"
-#: The bus queue of orders that a gate released.
+#: The bus queue of orders that a gate released. A session is a gate: its orders start in the order of its roll.
+STARTS_IN_ORDER: Final = "starts-in-order"
+#: The same without sessions, which cannot be turned on later. Only an instance of 0.3.0 sends there.
 STARTS: Final = "starts"
 #: The bus queue of hints that something on the agenda is due.
 TIMEOUTS: Final = "timeouts"
@@ -84,12 +86,13 @@ def registration(seat_lanes: int = SEAT_LANES) -> Entities:
                 # First: Service Bus refuses to forward to a queue that is not there.
                 BusQueue(DEAD, DeliveryRules(max_delivery_count=_MANY)),
                 BusQueue(STARTS, _forwarding()),
+                BusQueue(STARTS_IN_ORDER, _in_order()),
                 BusQueue(TIMEOUTS, _hints(), duplicate_window=_DUPLICATES),
                 # No duplicate detection here and below: a replay must pass. A message is known by its id and content, a
                 # command by its generation.
                 BusQueue(PAYMENTS, _forwarding()),
                 BusQueue(CONFERENCES, _forwarding()),
-                *(BusQueue(name, _of_a_lane()) for name in seat_lane_names(seat_lanes)),
+                *(BusQueue(name, _in_order()) for name in seat_lane_names(seat_lanes)),
             ),
             topics=(
                 Topic(ORDER_EVENTS, (Subscription(ORDERS_VIEW, (), _events()),), duplicate_window=_DUPLICATES),
@@ -110,7 +113,7 @@ def _forwarding() -> DeliveryRules:
     return DeliveryRules(max_delivery_count=_MANY, forward_dead_letters=DEAD)
 
 
-def _of_a_lane() -> DeliveryRules:
+def _in_order() -> DeliveryRules:
     return DeliveryRules(max_delivery_count=_MANY, sessions=True, forward_dead_letters=DEAD)
 
 

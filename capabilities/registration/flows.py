@@ -3,19 +3,20 @@
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import partial
-from typing import Any, Final, NamedTuple
+from functools import partial, reduce
+from typing import Any, Final, NamedTuple, cast
 
 from capabilities.registration.access_codes import AccessCodes, WrongCodes
 from capabilities.registration.conference_views import ConferenceViews, OrderViews, PriceList, read_number
 from capabilities.registration.desk import ACCESS_CODE_HEADER, IDEMPOTENCY_KEY_HEADER, OrderDesk
 from capabilities.registration.entities import AGENDA, HOMES, MEMENTOS, RegistrationChoice, seat_lane_names
-from capabilities.registration.order import AGGREGATE, order_home
-from capabilities.registration.order_flows import OrderFlows, Starts
+from capabilities.registration.order import AGGREGATE, NUMBER, OrderState, fold_order, order_home
+from capabilities.registration.order_flows import GATE, OrderFlows, Starts
 from capabilities.registration.order_messages import seats_home
 from capabilities.registration.order_process import OrderProcess, OrderProcessState
 from capabilities.registration.parked_orders import Landed, ParkedOrders
 from capabilities.registration.public_messages import STARTS_QUEUE, TIMEOUTS_QUEUE, OrderRoutes
+from capabilities.registration.roll_check import check_roll, first_answers, tell_place
 from capabilities.registration.seat_flows import SeatCheck, SeatFlows, SkippedCommands, decide_command
 from capabilities.registration.seats import Seats, SeatsState
 from capabilities.registration.story import tell_process, tell_seats
@@ -180,6 +181,27 @@ class RegistrationStores:
         """Return the balance of a conference, or None."""
         found = self.homes.load_proven(seats_home(conference)) if NAME.fullmatch(conference) else None
         return tell_seats(*found, self.clock.now()) if found else None
+
+    def tell_why(self, conference: str, typed: str) -> dict[str, Any] | None:
+        """Return the place of an order on the roll of its gate, and how the seats went. None: it has no such place."""
+        home, seats = self.load_order(typed), self.homes.load(seats_home(conference))
+        gate = home.head.fields.get(GATE) if home else None
+        if home is None or seats is None or gate is None:
+            return None
+        order = home.key.removeprefix(order_home(""))
+        for epoch in self.stores.rolls.epochs(str(gate)):
+            roll = self.stores.rolls.find(str(gate), epoch)
+            if roll is None or all(place.id != order for place in roll.places):
+                continue
+            outcome = check_roll([place.id for place in roll.places], first_answers(seats.events))
+            wanted = reduce(fold_order, home.events, cast("OrderState | None", None))
+            return {
+                "order": order,
+                "number": home.head.fields[NUMBER],
+                **tell_place(order, roll, outcome),
+                "wanted": dict(wanted.requested) if wanted else {},
+            }
+        return None
 
     def read_timeouts(self, until: datetime = NEVER) -> list[TimeoutRow]:
         """Return the earliest timeout of each order, the first at the top, up to this time. One request per shard.

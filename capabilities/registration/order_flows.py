@@ -2,17 +2,20 @@
 
 The answers of seats on their way to the processes of their orders.
 
-Held orders on their way: from the rows of a gate to the queue `starts`, fifty in a message, and into their homes.
+Held orders on their way: from the rows of a gate to the queue `starts-in-order`, fifty in a message, and into their
+homes. All of it keeps the order of the gate's roll.
 
 One note guards the orders of a message, from before it is sent until they are started. So a bus that forgets the message
 strands none of them.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
+from threading import Lock
 from typing import Final
 from uuid import UUID, uuid5
 
@@ -34,7 +37,14 @@ from capabilities.registration.order import (
 from capabilities.registration.order_messages import NewOrder, Pay, StartOrder, Update, incoming, read_reply
 from capabilities.registration.order_process import OrderProcess, OrderProcessState, believe_held
 from capabilities.registration.parked_orders import ParkedOrders
-from capabilities.registration.public_messages import STARTS_QUEUE, Payment, PlaceOrder, UpdateOrder, content_hash
+from capabilities.registration.public_messages import (
+    IN_ORDER_QUEUE,
+    STARTS_QUEUE,
+    Payment,
+    PlaceOrder,
+    UpdateOrder,
+    content_hash,
+)
 from capabilities.registration.reasons import OrderReason, ReplyReason
 from shared.clock import Clock
 from shared.errors import DecisionFailedError, LaterFormatError, NewerVersionError, RefusedError
@@ -206,7 +216,8 @@ class OrderFlows:
         is_published = is_sent and order.stream_version == _VERSION_OF_HELD
         body = {"start": msgspec.to_builtins(start), "is_published": is_published}
         command = Command(kind="start", to=order_home(order.order), body=body, id=order.order)
-        self._held.hold(gate, order.order, str(STARTS_QUEUE), _encoder.encode(command).decode())
+        message = _encoder.encode(command).decode()
+        self._held.hold(gate, order.order, str(STARTS_QUEUE), message, order.number)
 
 
 def _first_total(outcome: CaseOutcome[OrderProcessState]) -> Decimal:
@@ -285,6 +296,8 @@ def _why_parked(outcome: CaseOutcome[OrderProcessState]) -> Exception | None:
 
 #: Orders of one message, and of one note.
 MOST_STARTS: Final = 50
+#: Messages of which this process knows that it has started their orders.
+_REMEMBERED: Final = 10_000
 _decoder: Final = make_decoder(Command)
 
 
@@ -301,9 +314,11 @@ class Starts:
     ) -> None:
         self._runtime, self._agenda, self._publisher = runtime, agenda, publisher
         self._removals, self._clock = removals, clock
+        self._taken: OrderedDict[str, None] = OrderedDict()
+        self._lock = Lock()
 
     def send(self, entries: Sequence[HeldEntry]) -> None:
-        """Send the starts of these rows. They may be deleted afterwards. Raises NotPublishedError."""
+        """Send the starts of these rows of one gate, in this order. They may be deleted afterwards. Raises NotPublishedError."""
         commands = [_decoder.decode(entry.message.encode()) for entry in entries]
         parts = [commands[begin : begin + MOST_STARTS] for begin in range(0, len(commands), MOST_STARTS)]
         now = self._clock.now()
@@ -312,19 +327,31 @@ class Starts:
         self._agenda.write(notes)
         self._publisher.send(
             [
-                bundle_parcel(STARTS_QUEUE, [_add_note(command, note) for command in part])
+                bundle_parcel(IN_ORDER_QUEUE, [_add_note(command, note) for command in part], entries[0].gate)
                 for part, note in zip(parts, notes, strict=True)
             ]
         )
 
     def take(self, bodies: Sequence[bytes]) -> None:
-        """Start the orders of these messages. Raises the first error: then the messages come again."""
+        """Start the orders of these messages, and publish what they ask of seats in this order.
+
+        Raises the first error: then the messages come again. Those that this process has done are passed over then, so
+        that a batch which is too large for its time ends nevertheless.
+        """
         bundles, newer = read_known(decode_commands, bodies)
-        for some in begin_in_time([one for bundle in bundles for one in bundle], _AT_ONCE, self._clock):
-            self._runtime.handle([self._case(command) for command in some]).check()
-        self._removals([_note_of(command) for bundle in bundles for command in bundle[:1]])
+        undone = [bundle for bundle in bundles if bundle and bundle[0].body["note"] not in self._taken]
+        for some in begin_in_time(undone, _AT_ONCE // MOST_STARTS, self._clock):
+            self._runtime.handle([self._case(command) for bundle in some for command in bundle]).check()
+            self._removals([_note_of(bundle[0]) for bundle in some])
+            self._remember([bundle[0].body["note"] for bundle in some])
         if newer is not None:
             raise newer
+
+    def _remember(self, notes: Sequence[str]) -> None:
+        with self._lock:
+            self._taken.update(dict.fromkeys(notes))
+            while len(self._taken) > _REMEMBERED:
+                self._taken.popitem(last=False)
 
     def _case(self, command: Command) -> Case:
         start, now = convert(command.body["start"], StartOrder), self._clock.now()

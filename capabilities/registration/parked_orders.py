@@ -39,6 +39,7 @@ from capabilities.registration.order_messages import (
 from capabilities.registration.order_process import OrderProcess, classify, make_inbox_entry
 from capabilities.registration.public_messages import (
     CONFERENCES_QUEUE,
+    IN_ORDER_QUEUE,
     PAYMENTS_QUEUE,
     STARTS_QUEUE,
     OrderRoutes,
@@ -331,10 +332,10 @@ class ParkedOrders:
             return
         with suppress(msgspec.DecodeError):
             commands = decode_commands(message)
-            is_start = queue == STARTS_QUEUE
-            self._publisher.send(
-                [bundle_parcel(queue, commands)] if is_start else [command_parcel(queue, one) for one in commands]
-            )
+            is_start = queue in {STARTS_QUEUE, IN_ORDER_QUEUE}
+            # They have no turn any more: a session of their own.
+            starts = [bundle_parcel(IN_ORDER_QUEUE, commands, commands[0].to)] if is_start and commands else []
+            self._publisher.send(starts or [command_parcel(queue, one) for one in commands])
             return
         try:
             ranges = decode_events(message)

@@ -24,6 +24,7 @@ from capabilities.registration.entities import (
     PAYMENTS,
     SEATS_EVENTS,
     STARTS,
+    STARTS_IN_ORDER,
     TIMEOUTS,
 )
 from capabilities.registration.order import SeatNumbers
@@ -325,8 +326,10 @@ _READERS: Final[Mapping[str, Callable[[Envelope], OrderMessage]]] = {
 }
 
 
-#: The queue of orders that a gate released, as a held row names it.
+#: The destination of held orders, as their rows name it: an instance of 0.3.0 releases them too.
 STARTS_QUEUE: Final = Destination("bus", STARTS)
+#: The queue that they go by.
+IN_ORDER_QUEUE: Final = Destination("bus", STARTS_IN_ORDER)
 TIMEOUTS_QUEUE: Final = Destination("bus", TIMEOUTS)
 ORDERS_QUEUE: Final = Destination("queue", ORDERS)
 PAYMENTS_QUEUE: Final = Destination("bus", PAYMENTS)

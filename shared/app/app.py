@@ -35,6 +35,7 @@ from shared.pending import (
     OUTBOX_POINTER,
     PENDING,
     REPLAY_POINTER,
+    ROLL_POINTER,
     ROOM_POINTER,
     WARM_POINTER,
     WORK_POINTER,
@@ -143,6 +144,8 @@ def build_tick(stages: AppStages, net: Net, parts: Sequence[BuiltPart] = ()) -> 
     followers.register(OUTBOX_POINTER, lambda pointer, _until: stores.outbox.follow(pointer), turn=1)
     followers.register(WORK_POINTER, stages.tasks.stranded.follow, means_open=True, turn=1)
     followers.register(FEED_POINTER, lambda _pointer, _until: stages.feeder.look(), means_open=True, turn=1)
+    kept = stages.settings.retention
+    followers.register(ROLL_POINTER, lambda pointer, _until: stores.rolls.follow(pointer, kept), turn=2)
     followers.register(ROOM_POINTER, lambda pointer, _until: keeper.follow(pointer), turn=2)
     # Last: Azure may take its time. Without an identity of its own, the app only reports that the checks are late.
     warm = stages.warmer.follow if stages.settings.warm.identity else stores.warm_records.demand_check

@@ -336,7 +336,14 @@ class AppStages:
         batches = Batches(stores.held_work, self.starter, self.clock, stores.parallel)
         return Releaser(
             stores.gates,
-            Outflow(stores.held_work, batches, stores.slices, self.clock, self.tasks.following.chunk_seconds),
+            Outflow(
+                stores.held_work,
+                batches,
+                stores.slices,
+                stores.rolls,
+                self.clock,
+                self.tasks.following.chunk_seconds,
+            ),
             self.starter,
             stores.receipts,
             stores.signals,

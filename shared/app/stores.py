@@ -12,7 +12,7 @@ from shared.azure import BlobStore, Connections, expecting_an_answer
 from shared.clock import Clock, Closing, SystemClock
 from shared.concurrency import FleetTable, Recorder, RulesBlob
 from shared.dequeue import CONTAINER, BlobSlots, WorkQueue
-from shared.gate import NEVER_EXPIRES, PARALLEL, FirstChunks, Gates, HeldTable, HeldWork, ReceiptTable, Slices
+from shared.gate import NEVER_EXPIRES, PARALLEL, FirstChunks, Gates, HeldTable, HeldWork, ReceiptTable, Rolls, Slices
 from shared.ids import RangeGenerator
 from shared.ledger import TableLedger
 from shared.messages import Delivery, Permit
@@ -28,6 +28,7 @@ from shared.operating import (
     Resume,
     draw_owner,
     nobody,
+    note_roll,
 )
 from shared.outbox import BusAnnouncements, Outbox
 from shared.parked import (
@@ -109,6 +110,8 @@ class Stores(Closing):
         #: Held rows dispatched at a time.
         self.parallel = parallel
         self.slices = Slices(self.container("gates"), self.clock)
+        note = partial(note_roll, self.audit)
+        self.rolls = Rolls(self.container("gates"), self.held_work, self.pending, self.clock, note)
         self.receipts = ReceiptTable(table("receipts"))
         self.first_chunks = FirstChunks(table("receipts"), self.clock, connections.telemetry)
         self._own_signals = BusSignals(connections) if connections.has_bus else NoSignals()

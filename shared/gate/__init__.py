@@ -4,6 +4,7 @@ Reading order:
 
 - `state`: the gate's blob, and the state machine, without requests.
 - `held_work`, `held`: hold work behind a gate. Every change of a gate is one conditional write.
+- `rolls`: the order in which held orders start.
 - `outflow`: release it, a hundred at a time, by one instance or by several.
 - `releaser`: the reaction to a signal, and the tick's part.
 - `receipts`: which node saw which epoch, when the first chunk of an opening began, and what receipts say together.
@@ -31,6 +32,7 @@ from shared.gate.receipts import (
     this_node as this_node,
 )
 from shared.gate.releaser import GateTick as GateTick, Releaser as Releaser, send_signal as send_signal
+from shared.gate.rolls import Roll as Roll, Rolls as Rolls
 from shared.gate.state import (
     GateState as GateState,
     Opening as Opening,

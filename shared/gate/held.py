@@ -4,7 +4,7 @@ import re
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -19,6 +19,8 @@ from shared.telemetry import events, tell
 MOST_BYTES: Final = 64 * 1024
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FAR: Final = datetime(9999, 12, 31, tzinfo=UTC)
+#: So the destination of a message for the bus begins.
+_BUS: Final = "bus:"
 #: The slices into which many entries of one gate are divided: several instances release them at the same time.
 SLICES: Final = 16
 #: A queue message travels in XML 1.0, which cannot carry these characters. JSON escapes them anyway.
@@ -40,7 +42,16 @@ class HeldEntry:
     chunks: int = 1
     #: The slice that its row names. None: an earlier version wrote the row.
     slice: int | None = None
+    #: The number of an order. None: it is no order, or an earlier version wrote the row.
+    number: int | None = None
     etag: str = ""
+    #: Storage's own time of the row, in all its digits. Empty: the row was not read.
+    arrived: str = field(default="", compare=False)
+
+    @property
+    def is_order(self) -> bool:
+        """True if its message goes to the bus: such entries start in the order of a roll."""
+        return self.queue.startswith(_BUS)
 
     def order(self, chunk_seconds: float) -> tuple[datetime, str]:
         """Return the key by which a release sorts its entries: those with a deadline first, by their slack.
@@ -52,8 +63,14 @@ class HeldEntry:
         return self.deadline - timedelta(seconds=self.chunks * chunk_seconds), self.id
 
     def is_same_work(self, other: "HeldEntry") -> bool:
-        """Return True if both put the same message on the same queue. The epochs may differ."""
-        return (self.gate, self.id, self.queue, self.message) == (other.gate, other.id, other.queue, other.message)
+        """Return True if both put the same message on the same queue. The epochs may differ.
+
+        The messages of an order may differ too: each says whether its events were sent when it was written.
+        """
+        if (self.gate, self.id, self.queue) != (other.gate, other.id, other.queue):
+            return False
+        is_same_order = self.number is not None and self.number == other.number
+        return is_same_order or self.message == other.message
 
 
 def check_message(entry_id: str, message: str) -> None:
@@ -78,6 +95,8 @@ class HeldSummary:
 
     count: int
     oldest: datetime | None
+    #: Whether orders are among them.
+    has_orders: bool = False
 
 
 class HeldTable:
@@ -132,9 +151,13 @@ class HeldTable:
     def summary(self, gate: str) -> "HeldSummary":
         """Count the entries behind a gate, and find the time of the oldest."""
         with expecting_an_answer(f"count the entries held behind gate {gate!r}"):
-            query = self._table.query_entities("PartitionKey eq @gate", parameters={"gate": gate}, select=["held_at"])
-            since = [row["held_at"] for row in query]
-        return HeldSummary(len(since), min(since, default=None))
+            rows = list(
+                self._table.query_entities(
+                    "PartitionKey eq @gate", parameters={"gate": gate}, select=["held_at", "queue"]
+                )
+            )
+        has_orders = any(row["queue"].startswith(_BUS) for row in rows)
+        return HeldSummary(len(rows), min((row["held_at"] for row in rows), default=None), has_orders)
 
     def summaries(self) -> dict[str, "HeldSummary"]:
         """Count the entries behind every gate that holds one. Makes one request per thousand entries."""
@@ -192,6 +215,7 @@ def _row(entry: HeldEntry) -> dict[str, Any]:
         "deadline": entry.deadline,
         "chunks": None if entry.chunks == 1 else entry.chunks,
         "slice": entry.slice,
+        "number": None if entry.number is None else str(entry.number),
     }
     return {name: value for name, value in row.items() if value is not None}
 
@@ -215,5 +239,7 @@ def _entry(row: Any) -> HeldEntry:
         deadline=deadline if isinstance(deadline := row.get("deadline"), datetime) else None,
         chunks=int(row.get("chunks", 1)),
         slice=row.get("slice"),
+        number=int(row["number"]) if "number" in row else None,
         etag=row.metadata["etag"],
+        arrived=arrived.tables_service_value if (arrived := row.metadata["timestamp"]) else "",
     )

@@ -165,25 +165,34 @@ class HeldWork:
         self._senders[destination] = send
 
     def sends(self, entry: HeldEntry) -> bool:
-        """Check whether an entry is for such a destination: many of them are sent together."""
+        """Check whether an entry is for such a destination: they are sent together, in the order of a roll."""
         return entry.queue in self._senders
 
-    def hold(self, gate: str, entry_id: str, queue: str, message: str) -> Holding:
+    def hold(self, gate: str, entry_id: str, queue: str, message: str, number: int | None = None) -> Holding:
         """Put the message on its queue if the gate is open, else keep it until the next opening.
 
         Safe to call again with the same arguments after any failure. The message may then be put twice, so its
-        receiver must absorb duplicates.
+        receiver must absorb duplicates. `number`: that of an order.
         """
         check_name(gate)
         check_message(check_name(entry_id, "held entry"), message)
         found = self._gates.read(gate).reading
         entry = HeldEntry(
-            gate=gate, id=entry_id, epoch=found.epoch, queue=queue, message=message, held_at=self._clock.now()
+            gate=gate,
+            id=entry_id,
+            epoch=found.epoch,
+            queue=queue,
+            message=message,
+            held_at=self._clock.now(),
+            number=number,
         )
         if found.is_open:
             self.put(entry)
             return Holding.PASSED
         kept = self.keep(entry)
+        if self.sends(kept):
+            # Its keeper must not send it ahead of those on the roll. The releaser, or the next tick, finds the row.
+            return Holding.HELD
         # Between the first reading and the row, the gate may have been opened, served and closed again. No signal and
         # no releaser would then have seen this row.
         if not must_dispatch(kept.epoch, self._gates.read(gate).reading):

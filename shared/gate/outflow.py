@@ -1,5 +1,7 @@
 """Releases what one gate holds, in an order and within a time, by one instance or by several.
 
+Orders start by their roll, and one instance at a time sends them: `rolls`. What follows is about all other entries.
+
 Up to about a page of entries are one instance's work: no lease, no further signal. More than that are divided into
 slices. Each is announced by a signal of its own and guarded by a lease. Their announcer takes slices too, so all of them
 are released even if no signal arrives. Entries that were left are found by a further signal or by the tick.
@@ -23,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, Protocol
 
@@ -36,6 +38,7 @@ from shared.errors import SluiceError
 from shared.gate.held import SLICES, HeldEntry
 from shared.gate.held_work import HeldWork, Startable
 from shared.gate.receipts import NO_MARK, OneMark, SeenBy, make_mark
+from shared.gate.rolls import Rolls
 from shared.gate.state import GateState, Reading, is_name
 from shared.signals import Hint
 from shared.telemetry import describe_error, events, tell
@@ -52,8 +55,11 @@ class Slices:
         self._container, self._clock = container, clock
 
     @contextmanager
-    def lease(self, gate: str, number: int) -> Iterator[Callable[[], None] | None]:
-        """Enter with the lease, which is called to renew it when that is due, or with None while another process has it."""
+    def lease(self, gate: str, number: int) -> Iterator[Callable[[], bool] | None]:
+        """Enter with the lease, or with None while another process has it.
+
+        The lease is called to renew it when that is due. It returns False if another process may have it by now.
+        """
         lease, due = None, self._clock.monotonic() + RENEW_AFTER
         # Its last holder may have removed the blob just now: then there is hardly anything left to release.
         with expecting_an_answer(f"lease slice {number} of gate {gate!r}"), suppress(ResourceNotFoundError):
@@ -62,11 +68,12 @@ class Slices:
             yield None
             return
 
-        def renew() -> None:
+        def renew() -> bool:
             nonlocal due
-            if (now := self._clock.monotonic()) >= due:
-                lease.renew()
-                due = now + RENEW_AFTER
+            if (now := self._clock.monotonic()) < due:
+                return True
+            due = now + RENEW_AFTER
+            return lease.renew()
 
         try:
             yield renew
@@ -154,8 +161,6 @@ class Batches:
             return [HeldFate.LEFT] * len(batch)
         try:
             with self._beginning(batch, coming):
-                together = [one.entry for one in batch if self._work.sends(one.entry)]
-                self._work.send(together)
                 # Each in a copy of this context, so that its requests are counted for their cause.
                 running = [pool.submit(copy_context().run, self._try_start, one, until, mark) for one in batch]
                 fates = [one.result() for one in running]
@@ -178,9 +183,6 @@ class Batches:
         # What was held after the opening does not wait for it.
         mark = mark if one.entry.epoch < one.gate.epoch else NO_MARK
         try:
-            if self._work.sends(one.entry):
-                # Sent before, with the others of its batch.
-                return HeldFate.PUT
             if not self._jobs.is_job(one.entry):
                 self._work.put(one.entry)
             elif not self._jobs.carry_out(one.entry, one.gate, until, mark):
@@ -195,6 +197,8 @@ def _tell_undispatched(entry: HeldEntry, error: SluiceError) -> None:
     tell(events.HELD_UNDISPATCHED, gate=entry.gate, entry=entry.id, queue=entry.queue, error=describe_error(error))
 
 
+#: The number of the lease under which one instance sends the orders of a gate: it is that of no slice.
+ORDERS: Final = SLICES
 #: Entries that one instance releases without sharing them: a page of the table.
 MOST_ALONE: Final = 1000
 
@@ -240,16 +244,17 @@ def no_prediction() -> float:
 class Outflow:
     """Releases the entries behind gates. One per process."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - the work, and who starts which part of it
         self,
         work: HeldWork,
         batches: Batches,
         slices: Slices,
+        rolls: Rolls,
         clock: Clock,
         chunk_seconds: Callable[[], float] = no_prediction,
     ) -> None:
-        self._work, self._batches, self._slices, self._clock = work, batches, slices, clock
-        self._chunk_seconds = chunk_seconds
+        self._work, self._batches, self._slices, self._rolls = work, batches, slices, rolls
+        self._clock, self._chunk_seconds = clock, chunk_seconds
 
     def run(
         self,
@@ -269,20 +274,58 @@ class Outflow:
         release = _Release(place.gate, state, until, mark)
         if place.slice is not None:
             return self._release_slice(release, place.slice, place.since)
-        due, is_all = _gather(self._work.due_pages(state, place.gate, place.since))
-        if is_all:
-            return self._start(release, due)
-        announce([Hint(place.gate, slice=number) for number in range(SLICES)])
+        found, is_all = _gather(self._work.due_pages(state, place.gate, place.since))
+        due, orders = self._divide(found)
+        done = Dispatched(state=state)
+        if due or not orders:
+            done = self._start(release, due) if is_all else self._share(release, due, announce)
+        if orders:
+            done += self._call(release, orders if is_all and not place.since else None)
+            # The pages had orders alone, and others may be behind them.
+            done = done if is_all or due else replace(done, left=done.left or Hint(place.gate))
+        return done
+
+    def _divide(self, found: Iterable[Startable]) -> tuple[list[Startable], list[HeldEntry]]:
+        """Return the entries that start by themselves, and the orders."""
+        every = list(found)
+        orders = [one.entry for one in every if self._work.sends(one.entry)]
+        return [one for one in every if not self._work.sends(one.entry)], orders
+
+    def _share(
+        self, release: "_Release", due: Sequence[Startable], announce: Callable[[Sequence[Hint]], object]
+    ) -> Dispatched:
+        announce([Hint(release.gate, slice=number) for number in range(SLICES)])
         # Rows of an earlier version are in no slice.
         done = self._start(release, [one for one in due if one.entry.slice is None])
         # The others begin at the other end.
         for number in reversed(range(SLICES)):
-            if self._clock.monotonic() >= until:
+            if self._clock.monotonic() >= release.until:
                 return done + Dispatched(is_shared=True)
             done += self._release_slice(release, number, "")
         return done
 
-    def _start(self, release: "_Release", due: Iterable[Startable]) -> Dispatched:
+    def _call(self, release: "_Release", known: Sequence[HeldEntry] | None) -> Dispatched:
+        """Send the orders that may start, by their roll, unless another instance does. `known`: these are all."""
+        gate, state, put = release.gate, release.state, 0
+        with self._slices.lease(gate, ORDERS) as renew:
+            if renew is None:
+                return Dispatched(is_shared=True, state=state)
+            for batch in self._rolls.batches(gate, state, known, renew):
+                if self._clock.monotonic() >= release.until:
+                    return Dispatched(put, left=Hint(gate), state=state)
+                if not renew():
+                    return Dispatched(put, is_shared=True, state=state)
+                try:
+                    self._work.send(batch)
+                    self._work.forget_all(batch)
+                except SluiceError as error:
+                    # Those behind it must not overtake it.
+                    _tell_undispatched(batch[0], error)
+                    return Dispatched(put, failed=len(batch), state=state)
+                put += len(batch)
+        return Dispatched(put, state=state)
+
+    def _start(self, release: "_Release", due: Sequence[Startable]) -> Dispatched:
         seconds = self._chunk_seconds()
         ordered = sorted(due, key=lambda one: one.entry.order(seconds))
         started = self._batches.start(ordered, release.until, release.mark)
@@ -295,7 +338,7 @@ class Outflow:
                 return Dispatched(is_shared=True, state=release.state)
             return self._release_leased(release, number, since, renew)
 
-    def _release_leased(self, release: "_Release", number: int, since: str, renew: Callable[[], None]) -> Dispatched:
+    def _release_leased(self, release: "_Release", number: int, since: str, renew: Callable[[], object]) -> Dispatched:
         state, gate = release.state, release.gate
         done, tried = Dispatched(state=state), set[str]()
         if not since:
@@ -307,7 +350,10 @@ class Outflow:
             tried = {one.entry.id for one in urgent}
         for page in self._work.due_pages(state, gate, since, number=number):
             renew()
-            done += self._start(release, [one for one in page if one.entry.id not in tried])
+            due, orders = self._divide(one for one in page if one.entry.id not in tried)
+            done += self._start(release, due)
+            # A tick sends them when the others are gone.
+            done += Dispatched(is_shared=bool(orders))
             if done.left:
                 return _leave_at(done, Hint(gate, since=done.left.since, slice=number))
             if self._clock.monotonic() >= release.until:

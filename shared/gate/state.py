@@ -61,6 +61,8 @@ class Opening:
     by: str
     why: str
     once: bool = False
+    #: By which the held orders are drawn. Empty: they start by their arrival. A scheduled opening has none.
+    seed: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,8 @@ class GateState:
     opened_by: str = ""
     why: str = ""
     at: datetime | None = None
+    #: The random seed of the last opening. Empty: its orders start by their arrival.
+    seed: str = ""
     #: Close it again after the held work of this epoch.
     once: bool = False
     scheduled: Opening | None = None
@@ -117,7 +121,7 @@ def encode(state: GateState) -> bytes:
         "scheduled": _opening_fields(state.scheduled),
         "nonce": state.nonce,
         "changes": [change_fields(change) for change in state.changes],
-    }
+    } | ({"seed": state.seed} if state.seed else {})
     return json.dumps(document, ensure_ascii=False).encode()
 
 
@@ -147,6 +151,7 @@ def _state(document: Any) -> GateState:
         opened_by=str(document["opened_by"]),
         why=str(document["why"]),
         at=_moment(document["at"]) if document["at"] else None,
+        seed=str(document.get("seed", "")),
         once=document["once"] is True,
         scheduled=None if scheduled is None else _opening(scheduled),
         nonce=str(document["nonce"]),
@@ -240,7 +245,7 @@ def open_gate(state: GateState, opening: Opening, now: datetime) -> GateState:
     line = GateChange(what=ChangeKind.OPEN, epoch=epoch, by=opening.by, why=opening.why, at=now)
     changed = replace(state, epoch=epoch, is_open=is_open, once=opening.once, scheduled=None)
     if not state.is_open:
-        changed = replace(changed, opened_by=opening.by, why=opening.why, at=now)
+        changed = replace(changed, opened_by=opening.by, why=opening.why, at=now, seed=opening.seed)
     return with_change(changed, line)
 
 

@@ -21,6 +21,8 @@ from shared.operating.gate_acts import (
     GateReader as GateReader,
     Operator as Operator,
     Overview as Overview,
+    hash_seed as hash_seed,
+    note_roll as note_roll,
 )
 from shared.operating.job_acts import (
     MOST_AT_THE_DOOR as MOST_AT_THE_DOOR,

@@ -3,12 +3,12 @@
 import secrets
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from azure.core.exceptions import AzureError, ResourceNotFoundError
+from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFoundError
 from azure.data.tables import TableClient, UpdateMode
 
 from shared.azure import expecting_an_answer
@@ -74,6 +74,11 @@ class AuditTable:
             self._finish(key, command)
             raise
         self._finish(key, command)
+
+    def note(self, done: AuditedAct, named: ActKey) -> None:
+        """Write the row of an act with its result, unless it is there: any number of processes may write it."""
+        with expecting_an_answer(f"record {done.what} {done.target!r}"), suppress(ResourceExistsError):
+            self._table.create_entity({**_key(named.at, named.nonce), **_columns(done)})
 
     def check_new(self, named: ActKey) -> None:
         """Raise ActRepeatedError if the act was attempted already. One request."""

@@ -5,6 +5,7 @@ Reads every gate with the work behind it, by few requests: one lists the blobs, 
 The list has the ETag of each blob. A reader that is kept reads a gate's blob again only after it was changed.
 """
 
+import hashlib
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -23,6 +24,7 @@ from shared.gate import (
     HeldTable,
     Opening,
     Reading,
+    Roll,
     check_name,
     close_gate,
     is_name,
@@ -81,18 +83,19 @@ class Operator:
         by: str,
         why: str = "",
         once: bool = False,
+        seed: str = "",
         seen: Reading | None = None,
         named: ActKey | None = None,
     ) -> GateActResult:
-        """Open the gate now. `once`: it closes again after the held work of this epoch.
+        """Open the gate now. `once`: it closes again after the held work of this epoch. `seed`: its orders are drawn by it.
 
         `seen`: only if the gate is as the person saw it, else raise ActStaleError. `named`: see AuditTable.record.
         """
         # Before the opening, so that its signal does not wait for a connection.
         self._signals.connect(CONNECTS_WITHIN)
         now = self._clock.now()
-        opening = Opening(at=now, by=by, why=why, once=once)
-        details = {"once": "yes"} if once else {}
+        opening = Opening(at=now, by=by, why=why, once=once, seed=seed)
+        details = ({"once": "yes"} if once else {}) | ({"seed_sha256": hash_seed(seed)} if seed else {})
         with self._audit.record(AuditedAct(by, "gate open", check_name(gate), why, details), named) as command:
             changed = self._gates.change(
                 gate,
@@ -149,6 +152,18 @@ class Operator:
 
     def _signal(self, gate: str, changed: Changed) -> str:
         return send_signal(self._signals, gate, changed.after) if changed.is_opening else ""
+
+
+def hash_seed(seed: str) -> str:
+    """Return the SHA-256 of a random seed, which is published before its lottery."""
+    return hashlib.sha256(seed.encode()).hexdigest()
+
+
+def note_roll(audit: AuditTable, state: GateState, roll: Roll) -> None:
+    """Record the roll of an opening in the audit, beside the act that made it possible."""
+    found = f"{len(roll.places)} orders by {roll.order}, sha256 {roll.sha256}"
+    act = AuditedAct(state.opened_by, "gate roll", roll.gate, state.why, {"epoch": str(roll.epoch)}, found)
+    audit.note(act, ActKey(state.at or AT_ONCE, f"{roll.gate}-{roll.epoch}"))
 
 
 def _check_seen(gate: str, state: GateState, seen: Reading | None) -> GateState:

@@ -82,10 +82,12 @@ def command_parcel(queue: Destination, command: Command) -> Parcel:
     return Parcel(to=queue, session=command.to, form="commands", id=name, content=_encoder.encode(command))
 
 
-def bundle_parcel(queue: Destination, commands: Sequence[Command]) -> Parcel:
-    """Return the parcel of commands that are one message, whatever goes along with it, on a queue without sessions."""
+def bundle_parcel(queue: Destination, commands: Sequence[Command], session: str = "") -> Parcel:
+    """Return the parcel of commands that are one message, whatever goes along with it."""
     content = b",".join(map(_encoder.encode, commands))
-    return Parcel(to=queue, session="", form="bundle", id=bundle_id([each.id for each in commands]), content=content)
+    return Parcel(
+        to=queue, session=session, form="bundle", id=bundle_id([each.id for each in commands]), content=content
+    )
 
 
 def plain_parcel(queue: Destination, id_: str, message: bytes) -> Parcel:

@@ -1,8 +1,9 @@
 """Many orders for few seats behind one gate, released at once, while processes that work are killed.
 
 `make bench ARGS="--only onsale -- --orders 5000 --seats 1000"` prints the table, puts it into docs/appendix/registration.md, and
-fails when a promise is broken. Orders enter by the queue `orders`. What became of them is added up from the events and
-the answers that anybody may read, by a checker that shares no code with the app.
+fails when a promise is broken. Orders enter by the queue `orders`, with ids against their arrival. What became of them is added
+up from the events and the answers that anybody may read, by a checker that shares no code with the app. Their order is
+compared with the roll of the gate. With `--workers 2 --kills 0` nothing is killed, and each order must be answered in its place.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,7 +28,9 @@ from servicebus_local.launcher import Broker
 
 from capabilities.registration import http
 from capabilities.registration.flows import RegistrationStores
+from capabilities.registration.order_messages import seats_home
 from capabilities.registration.public_messages import CONFERENCES_QUEUE
+from capabilities.registration.roll_check import check_roll, first_answers, tell_place
 from capabilities.registration.views import ORDER_MODEL
 from shared.app import Stores
 from shared.azure import BusMessage, BusSender
@@ -45,7 +49,6 @@ from tools.local.stack import bus_entities, sample_values, settings_for
 
 DOCUMENT = ROOT / "docs" / "appendix" / "registration.md"
 GATE, CONFERENCE = "sale", "pycon"
-WORKERS = 3
 _PRICE = "500.00"
 #: Nobody pays here, so no window may end before the last answer.
 SETTINGS = {"SLUICE_CAPABILITIES": "registration", "SLUICE_SEAT_LANES": "1", "SLUICE_RESERVATION_SECONDS": "86400"}
@@ -61,6 +64,9 @@ class Sale:
     seats: int = 1000
     #: One process is killed whenever all have worked for so many seconds. None: only those that a verb is deadly for.
     kill_after: float | None = 2.0
+    #: As often as this at most.
+    kills: float = inf
+    workers: int = 3
     deadly: Sequence[str] = ()
     #: None: the locks that an installation has.
     lock_seconds: float | None = None
@@ -73,7 +79,7 @@ class Sale:
             wanted = {"whole": 1 + number % 2}
             yield {
                 "kind": "place_order",
-                "order": f"o-{number:05}",
+                "order": f"o-{self.orders - 1 - number:05}",
                 "conference": CONFERENCE,
                 "seats": wanted,
                 "access_code": f"code-of-{number:05}",
@@ -91,6 +97,9 @@ class Report:
     waits: list[float] = field(default_factory=list)
     states: Counter[str] = field(default_factory=Counter)
     granted: int = 0
+    #: Orders that were answered before one with an earlier place on the roll, and those that took its seats so.
+    overtaking: int = 0
+    inversions: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     broken: list[str] = field(default_factory=list)
 
@@ -100,7 +109,10 @@ class Report:
         found += [f"{self.granted} seats went, it must be {wanted}"] * (self.granted != wanted)
         open_orders = self.sale.orders - sum(self.states[one] for one in ("reserved", "partially_reserved", "rejected"))
         found += [f"{open_orders} orders have no answer"] * bool(open_orders)
-        found += ["no process was killed"] * (not self.kills)
+        if self.sale.kills:
+            found += ["no process was killed"] * (not self.kills)
+        else:
+            found += [f"{self.overtaking} orders overtook one with an earlier place"] * bool(self.overtaking)
         return found
 
     def markdown(self) -> str:
@@ -108,12 +120,16 @@ class Report:
         waits = sorted(self.waits)
         rows = [
             ("orders behind one gate, for how many seats", f"{self.sale.orders:,}, {self.sale.seats:,}"),
-            ("processes that work, killed meanwhile (SIGKILL)", f"{WORKERS}, {self.kills}"),
+            ("processes that work, killed meanwhile (SIGKILL)", f"{self.sale.workers}, {self.kills}"),
             ("from the opening to the first answer that can be read", f"{waits[0]:.1f} s"),
             ("... to half of the answers", f"{statistics.median(waits):.1f} s"),
             ("... to 95 of 100 (p95)", f"{waits[len(waits) * 95 // 100]:.1f} s"),
             ("... to the last", f"{waits[-1]:.1f} s ({len(waits) / waits[-1]:.0f} orders/s)"),
             ("orders that got all their seats, some, or none", ", ".join(f"{self.states[one]:,}" for one in _ENDS)),
+            (
+                "answered before one with an earlier place on the roll, and so got its seats",
+                f"{self.overtaking:,}, {self.inversions:,}",
+            ),
             ("seats that went, more than there are", f"{self.granted:,}, {max(0, self.granted - self.sale.seats)}"),
         ]
         return "\n".join(f"| {' | '.join(line)} |" for line in [("what", "found"), ("---", "---"), *rows])
@@ -139,9 +155,9 @@ def run(sale: Sale) -> Report:
             Subscriber(broker.connection_string) as subscriber,
             fleet("tests.benchmarks.onsale_worker", Path(folder)) as workers,
         ):
-            for _ in range(WORKERS):
+            for _ in range(sale.workers):
                 workers.start(settings=settings, deadly=sale.deadly)
-            workers.wait_until_ready(WORKERS)
+            workers.wait_until_ready(sale.workers)
             stores = Stores(connections)
             _hold(report, stores)
             workers.start(settings=settings, ticks=True)
@@ -191,7 +207,7 @@ def _release(
     dice, end = random.Random(1), time.monotonic() + PATIENCE
     role = {"settings": settings, "deadly": report.sale.deadly}
     told = 0.0
-    while len(subscriber.answered) < report.sale.orders:
+    while len(subscriber.answered) < report.sale.orders or report.kills < len(report.sale.deadly):
         subscriber.read()
         if time.monotonic() > end:
             report.broken.append(f"{len(subscriber.answered)} orders are answered after {PATIENCE:.0f} s")
@@ -203,9 +219,11 @@ def _release(
             workers.kill(dead)
             workers.start(**role)
             report.kills += 1
-        working = _working(workers, opened)
         after = report.sale.kill_after
-        if after is not None and len(working) == WORKERS and all(time.time() - one > after for one in working.values()):
+        if after is None or report.kills >= report.sale.kills:
+            continue
+        working = _working(workers, opened)
+        if len(working) == report.sale.workers and all(time.time() - one > after for one in working.values()):
             victim = dice.choice(sorted(working))
             workers.kill(next(one for one in workers.running if one.pid == victim))
             workers.start(**role)
@@ -240,6 +258,21 @@ def _judge(report: Report, stores: Stores, subscriber: Subscriber, opened: float
     report.broken += [f"{len(parked)} rows tell of parked messages"] * bool(parked)
     books = seat_checker.Books(sent, subscriber.told)
     report.broken += list(seat_checker.breaches(books, shown, {CONFERENCE: conference}))
+    _compare(report, stores, own)
+
+
+def _compare(report: Report, stores: Stores, own: RegistrationStores) -> None:
+    """Compare the answers with the roll, and have each order's place explained."""
+    roll, seats = _insist(lambda: stores.rolls.find(GATE, 1)), _insist(lambda: own.homes.load(seats_home(CONFERENCE)))
+    if roll is None or seats is None or len(roll.places) != report.sale.orders:
+        report.broken.append("there is no roll of all orders")
+        return
+    outcome = check_roll([place.id for place in roll.places], first_answers(seats.events))
+    report.overtaking, report.inversions = len(outcome.overtaking), len(outcome.inverted)
+    told = {place.id: tell_place(place.id, roll, outcome) for place in roll.places}
+    unexplained = {*outcome.inverted} - {name for one in told.values() for name in one["overtaken_by"]}
+    report.broken += [f"{len(unexplained)} inversions are explained by no place"] * bool(unexplained)
+    report.broken += [f"order {order} has no answer" for order, one in told.items() if one["answered_as"] is None]
 
 
 def _read_orders(own: RegistrationStores, names: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -282,14 +315,16 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser = argparse.ArgumentParser(prog="onsale", description=__doc__)
     parser.add_argument("--orders", type=int, default=Sale.orders)
     parser.add_argument("--seats", type=int, default=Sale.seats)
+    parser.add_argument("--workers", type=int, default=Sale.workers)
+    parser.add_argument("--kills", type=float, default=Sale.kills)
     given = parser.parse_args(arguments)
-    report = run(Sale(orders=given.orders, seats=given.seats))
+    report = run(Sale(**vars(given)))
     _say(report.markdown())
     for failure, number in report.failures.most_common(10):
         _say(f"{number} failed: {failure}")
     problems = report.problems()
     _say("\n".join(problems))
-    write(DOCUMENT, "onsale", report.markdown())
+    write(DOCUMENT, "onsale" if given.kills == inf else f"rolls-{given.kills:.0f}", report.markdown())
     return int(bool(problems))
 
 

@@ -28,7 +28,7 @@ from capabilities.registration.entities import (
     ORDERS_VIEW,
     PROCESSES,
     SEATS_EVENTS,
-    STARTS,
+    STARTS_IN_ORDER,
     TIMEOUTS,
     seat_lane_names,
 )
@@ -87,11 +87,11 @@ class Instance:
             (SEATS_EVENTS, CONFERENCES_VIEW, part.project_conferences),
         ]
         queues: list[tuple[str, Verb]] = [
-            (STARTS, part.start),
             (TIMEOUTS, part.expire),
             (DEAD, self._park),
             (CONFERENCES_QUEUE.name, self._manage),
         ]
+        sessions: list[tuple[str, Verb]] = [(STARTS_IN_ORDER, part.start), *((lane, part.sell) for lane in self._lanes)]
         batches: list[tuple[Open, Verb]] = [
             (lambda bus, queue=queue: bus.get_queue_receiver(queue), verb)  # type: ignore[misc]
             for queue, verb in queues
@@ -104,7 +104,7 @@ class Instance:
             *[self._take] * TAKERS,
             *[self._release] * SIGNALS,
             *(lambda one=one: self._receive(*one) for one in batches),  # type: ignore[misc]
-            *(lambda lane=lane: self._sell(lane) for lane in self._lanes),  # type: ignore[misc]
+            *(lambda one=one: self._take_sessions(*one) for one in sessions),  # type: ignore[misc]
         ]
 
     def _take(self) -> None:
@@ -145,12 +145,12 @@ class Instance:
                 with open_receiver(bus) as receiver:
                     self._empty(receiver, verb, is_endless=True)
 
-    def _sell(self, lane: str) -> None:
+    def _take_sessions(self, queue: str, verb: Verb) -> None:
         with self._connections.bus_client() as bus:
             while True:
                 try:
-                    with bus.get_queue_receiver(lane, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=10) as receiver:
-                        self._empty(receiver, self._part.sell, is_endless=False)
+                    with bus.get_queue_receiver(queue, session_id=NEXT_AVAILABLE_SESSION, max_wait_time=10) as receiver:
+                        self._empty(receiver, verb, is_endless=False)
                 except OperationTimeoutError:
                     # No session has a message.
                     continue

@@ -16,7 +16,7 @@ from capabilities.registration.entities import (
     ORDERS_VIEW,
     PROCESSES,
     SEATS_EVENTS,
-    STARTS,
+    STARTS_IN_ORDER,
     TIMEOUTS,
     seat_lane_names,
 )
@@ -105,7 +105,7 @@ class Sluice(Contender):
                 Function(queue=lane, has_sessions=True, handle=lambda messages: part.sell(_bodies(messages)))
                 for lane in seat_lane_names(built.chosen.choice.seat_lanes)
             ),
-            Function(queue=STARTS, handle=lambda messages: part.start(_bodies(messages))),
+            Function(queue=STARTS_IN_ORDER, has_sessions=True, handle=lambda messages: part.start(_bodies(messages))),
             Function(queue=TIMEOUTS, handle=lambda messages: part.expire(_bodies(messages))),
             Function(topic=SEATS_EVENTS, subscription=PROCESSES, handle=lambda found: part.hear(_bodies(found))),
             Function(topic=ORDER_EVENTS, subscription=ORDERS_VIEW, handle=project_orders),

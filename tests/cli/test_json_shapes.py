@@ -19,6 +19,7 @@ from shared.messages import Delivery
 from shared.operating.replay import ReplayPace, Selection
 from shared.parked.entry import ACCEPT, chunk_key, job_note
 from tests.registration.conftest import installation
+from tests.registration.world import GATE
 from tools.cli.main import app
 from tools.local.paths import ROOT
 
@@ -35,7 +36,7 @@ FREE = {
     "stragglers",
     "environment",
 }
-FREE |= {"requested", "reserved", "types", "body", "row"}
+FREE |= {"requested", "reserved", "wanted", "granted", "types", "body", "row"}
 OF_REGISTRATION = {"orders", "conferences", "processes", "seats", "migrate"}
 ROW = re.compile(r"^\| `sluice ([^`]+)` \| (.+) \|$", re.MULTILINE)
 
@@ -100,6 +101,8 @@ def registration():
         world.take("conference", id="k1", conference="c1", seats={"a": {"price": "500.00", "quota": 100}})
         world.pump()
         world.verbs.orders.place(PlaceOrder(order="order-1", conference="c1", seats={"a": 1}))
+        world.verbs.orders.place(PlaceOrder(order="order-2", conference="c1", seats={"a": 1}, gate=GATE))
+        world.release(GATE)
         world.pump()
         yield world.environ
 
@@ -134,7 +137,8 @@ def test_a_command_prints_the_keys_of_the_page(command, keys, names, request, tm
     """No key more, none less: one that is renamed or dropped breaks a program."""
     file = tmp_path / "usage.ndjson"
     file.write_text('{"account": "a", "plan": "basic", "quantity": "1"}\n')
-    words = [str(file) if word == "FILE" else names.get(word, word) for word in command.split()]
+    files = {"FILE": str(file), "SEED": str(tmp_path / "random.seed")}
+    words = [files.get(word) or names.get(word, word) for word in command.split()]
     whose = {"publisher-env": "by_login", **dict.fromkeys(OF_REGISTRATION, "registration")}.get(words[0])
     ran = CliRunner().invoke(app, [*words, "--json"], env=request.getfixturevalue(whose or "provisioned_settings"))
     document = json.loads(ran.stdout)

@@ -15,7 +15,7 @@ from shared.azure.connection_settings import BUS_CONNECTION, STORAGE_CONNECTION
 from shared.dequeue import CONTAINER, BlobSlots, Takeovers, WorkQueue
 from shared.ids import RangeGenerator
 from shared.payload import Limits
-from shared.pending import RETENTION_POINTER, PendingTable
+from shared.pending import RETENTION_POINTER, ROLL_POINTER, PendingTable
 from shared.pipeline import SHARD_BYTES, SHARDS, Finisher
 from shared.publish import Publisher
 from shared.settings import Settings
@@ -116,7 +116,8 @@ class World:
 
     def unfinished(self):
         """Name everything that still waits for somebody: pointers, held rows, messages on the bus."""
-        pending = [f"{one.kind} {one.row_key}" for one in self._pointers() if one.kind != RETENTION_POINTER]
+        kept = {RETENTION_POINTER, ROLL_POINTER}
+        pending = [f"{one.kind} {one.row_key}" for one in self._pointers() if one.kind not in kept]
         held = [f"held {row['RowKey']}" for row in self._observer.tables.get_table_client("held").list_entities()]
         if held:
             self.end_leases()
@@ -143,6 +144,10 @@ class World:
     def retained(self):
         """Return the jobs whose bytes are kept until their retention is over."""
         return {pointer.id for pointer in self._pointers() if pointer.kind == RETENTION_POINTER}
+
+    def kept_rolls(self):
+        """Return the rolls that are kept until their retention is over."""
+        return {pointer.id for pointer in self._pointers() if pointer.kind == ROLL_POINTER}
 
     def _pointers(self):
         return list(PendingTable(self._observer.tables.get_table_client("pending")).due(self.clock.now() + FURTHEST))

@@ -86,7 +86,7 @@ class House:
         self._stores = stores = Stores(connections, **options)
         self._jobs = jobs or NoJobs()
         self.batches = Batches(stores.held_work, self._jobs, stores.clock, stores.parallel)
-        self.outflow = Outflow(stores.held_work, self.batches, stores.slices, stores.clock)
+        self.outflow = Outflow(stores.held_work, self.batches, stores.slices, stores.rolls, stores.clock)
         self.pauses = []
         self.releaser = Releaser(
             stores.gates,

@@ -14,6 +14,7 @@ from shared.concurrency.fleet import Decision, FeedRow, Fleet, FleetChange, Flee
 from shared.concurrency.rules import Observation, RulesBlob, parse as parse_rules
 from shared.gate.held import HeldEntry, HeldTable
 from shared.gate.receipts import FirstChunk, FirstChunks, Receipt, ReceiptTable, SeenBy
+from shared.gate.rolls import RollPlace, make_roll, read_roll
 from shared.gate.state import ChangeKind, GateChange, GateState, Opening, decode as decode_gate, encode as encode_gate
 from shared.grammar import shard_partition
 from shared.ids.book import read_log, spill

@@ -517,6 +517,25 @@ class Gates(Shelf):
         return {name: p.decode_gate(p.BlobStore(store, name).read().value, name) for name in self.values}
 
 
+class Rolls(Shelf):
+    """The row of an order that a gate holds, the gate that draws it, and the roll of that opening."""
+
+    tables, containers, values = ("held",), ("gates",), v.ROLL
+
+    def write(self, connections, stored):
+        entry, state, roll = stored
+        p.HeldTable(_table(connections, "held")).insert(entry)
+        gates = _container(connections, "gates")
+        p.BlobStore(gates, "sale").try_write(p.encode_gate(state), None)
+        p.BlobStore(gates, "_roll-sale-3").try_write(roll.content, None)
+
+    def read(self, connections):
+        ((entry,),) = p.HeldTable(_table(connections, "held")).pages("sale")
+        gates = _container(connections, "gates")
+        state = p.decode_gate(p.BlobStore(gates, "sale").read().value, "sale")
+        return _unstamped(entry), state, p.read_roll(p.BlobStore(gates, "_roll-sale-3").read().value, "the roll")
+
+
 class Sequences(Shelf):
     """The blob of a sequence, and a block of its log."""
 
@@ -552,7 +571,7 @@ class Rules(Shelf):
 SHELVES = {
     shelf.__name__.lower(): shelf()
     for shelf in (
-        Jobs, Homes, Held, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, CauseSums, Over,
+        Jobs, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, CauseSums, Over,
         Fleet, Diary, Audit, Replays, Totals,
         Plans, Results, Segments, Slices, Outputs, Gates, Sequences, Rules,
     )

@@ -168,6 +168,22 @@ GATES = {
     ),
 }
 
+_DRAWN = p.GateState(epoch=3, is_open=True, opened_by="ann", why="ü", at=LATER, seed="0b" * 32)
+ROLL = (
+    p.HeldEntry(
+        gate="sale", id="late", epoch=3, queue="bus:starts", message="text", held_at=LATER, slice=3, number=1007
+    ),
+    _DRAWN,
+    p.make_roll(
+        "sale",
+        _DRAWN,
+        [
+            p.RollPlace("first", 2007, "2026-11-20T12:00:00.1234567Z"),
+            p.RollPlace("of before", None, "2026-11-20T12:00:00Z"),
+        ],
+    ),
+)
+
 RECEIPTS = [
     p.Receipt(
         gate="morning",

@@ -27,6 +27,7 @@ OWN = {
     "take_payments": "bus payments",
     "take_conferences": "bus conferences",
     "start_orders": "bus starts",
+    "start_in_order": "bus starts-in-order",
     "expire_orders": "bus timeouts",
     "hear_seats": "topic seats-events",
     "project_conferences": "topic seats-events",
@@ -53,9 +54,9 @@ def test_an_app_with_registration_has_a_function_for_each_of_its_entities():
     assert listened == set(found.values()) - set(OTHERS.values()) - {"queue orders"}
 
 
-def test_only_the_lanes_hold_sessions_which_are_given_up_at_once():
+def test_only_starts_and_lanes_hold_sessions_which_are_given_up_at_once():
     """A batch trigger serves one session at a time: a second of silence is a second in which no other seats are sold."""
     host = json.loads((ROOT / "host.json").read_text())["extensions"]["serviceBus"]
     assert host["sessionIdleTimeout"] == "00:00:01"
     found = chosen("registration", {"SLUICE_SEAT_LANES": "2"}).triggers
-    assert [one.name for one in found if one.sessions] == ["sell_seats_00", "sell_seats_01"]
+    assert [one.name for one in found if one.sessions] == ["start_in_order", "sell_seats_00", "sell_seats_01"]

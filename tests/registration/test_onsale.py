@@ -7,14 +7,22 @@ from tests.benchmarks.onsale import Report, Sale, run
 
 @pytest.mark.ci("processes that die, or a stack of its own")
 def test_a_rush_for_few_seats_oversells_nothing_although_processes_die():
-    """Two processes of three die after they obeyed commands or heard answers, and before their messages are completed."""
-    report = run(Sale(orders=60, seats=20, kill_after=None, deadly=("sell", "hear"), lock_seconds=5))
+    """Each dies after it started orders, obeyed commands or heard answers, and before its messages are completed."""
+    report = run(Sale(orders=60, seats=20, kill_after=None, deadly=("start", "sell", "hear"), lock_seconds=5))
     assert report.problems() == []
-    assert report.kills == 2
+    assert report.kills == 3
+
+
+@pytest.mark.ci("processes and a stack of its own")
+def test_two_processes_answer_held_orders_in_the_order_of_their_roll():
+    """Their ids are against their arrival. No order is answered before one with an earlier place."""
+    report = run(Sale(orders=120, seats=40, workers=2, kills=0))
+    assert report.problems() == []
+    assert report.states["rejected"] > 0
 
 
 def test_the_report_objects_to_what_must_not_be():
-    """Seats that were not sold or sold twice, orders without an answer, and a run without a kill are told."""
+    """Seats that were not sold or sold twice, orders without an answer or out of their turn, and a run without a kill."""
     report = Report(Sale(orders=4, seats=3), granted=4)
     report.states.update({"reserved": 2, "placed": 2})
     assert report.problems() == [
@@ -22,3 +30,5 @@ def test_the_report_objects_to_what_must_not_be():
         "2 orders have no answer",
         "no process was killed",
     ]
+    report = Report(Sale(orders=0, seats=0, kills=0), overtaking=2)
+    assert report.problems() == ["2 orders overtook one with an earlier place"]

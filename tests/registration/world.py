@@ -14,7 +14,7 @@ from capabilities.registration.entities import (
     ORDERS_VIEW,
     PROCESSES,
     SEATS_EVENTS,
-    STARTS,
+    STARTS_IN_ORDER,
     seat_lane_names,
 )
 from capabilities.registration.flows import RegistrationPart, RegistrationStores
@@ -39,6 +39,8 @@ QUEUE_OF = {
     **dict.fromkeys(("conference", "add_seats", "remove_seats", "close_conference"), str(CONFERENCES_QUEUE)),
 }
 (LANE,) = seat_lane_names(1)
+#: The gate of these tests.
+GATE = "sale"
 
 
 class HandClock:
@@ -73,7 +75,6 @@ class World(ExitStack):
         self._receivers = [
             (self.enter_context(made), verb)
             for made, verb in (
-                (client.get_queue_receiver(STARTS), "start"),
                 (client.get_subscription_receiver(SEATS_EVENTS, PROCESSES), "hear"),
                 (client.get_subscription_receiver(ORDER_EVENTS, ORDERS_VIEW), "project_orders"),
                 (client.get_subscription_receiver(SEATS_EVENTS, CONFERENCES_VIEW), "project_conferences"),
@@ -145,7 +146,8 @@ class World(ExitStack):
     def deliver(self, *, is_marked=True):
         """Give each verb once what the bus holds. Unless it is marked as processed, it comes again."""
         mark = ServiceBusReceiver.complete_message if is_marked else ServiceBusReceiver.abandon_message
-        return sum(self._receive(receiver, verb, mark) for receiver, verb in self._receivers) + self.sell(mark)
+        others = sum(self._receive(receiver, verb, mark) for receiver, verb in self._receivers)
+        return self._take_session(STARTS_IN_ORDER, GATE, "start", mark) + others + self.sell(mark)
 
     def show(self):
         """Bring the view of orders up to date, and nothing else."""
@@ -176,9 +178,17 @@ class World(ExitStack):
 
     def sell(self, mark=ServiceBusReceiver.complete_message):
         """Give the seats the commands that the bus holds."""
-        # Of the one conference of these tests: the next session that has a message would be waited for.
-        with self._client.get_queue_receiver(LANE, session_id=seats_home("c1")) as receiver:
-            return self._receive(receiver, "sell", mark)
+        return self._take_session(LANE, seats_home("c1"), "sell", mark)
+
+    def peek_session(self, queue, session):
+        """Return the bodies of what a session of a queue holds, and leave it there."""
+        with self._client.get_queue_receiver(queue, session_id=session) as receiver:
+            return [b"".join(message.body) for message in receiver.peek_messages(100)]
+
+    def _take_session(self, queue, session, verb, mark):
+        # Of the one conference and the one gate of these tests: the next session with a message would be waited for.
+        with self._client.get_queue_receiver(queue, session_id=session) as receiver:
+            return self._receive(receiver, verb, mark)
 
     def tick(self, **later):
         """Let time pass, and follow the agenda."""
@@ -197,9 +207,14 @@ class World(ExitStack):
         """Open a gate, and release what it holds."""
         now = self.clock.now()
         opening = Opening(at=now, by="test", why="noon")
-        opened = self.stores.gates.change(gate, lambda state: open_gate(state, opening, now)).after
+        self.stores.gates.change(gate, lambda state: open_gate(state, opening, now))
+        return self.let_out(gate)
+
+    def let_out(self, gate):
+        """Release what an open gate holds."""
+        opened = self.stores.gates.read(gate)
         batches = Batches(self.stores.held_work, NoJobs(), self.clock)
-        outflow = Outflow(self.stores.held_work, batches, self.stores.slices, self.clock)
+        outflow = Outflow(self.stores.held_work, batches, self.stores.slices, self.stores.rolls, self.clock)
         done = outflow.run(opened, Hint(gate), float("inf"), lambda _hints: None)
         assert done.is_whole
         return done.put

@@ -35,7 +35,7 @@ REFUSED = {
     r"\bas it is\b": "'unchanged', 'current'",
     rf"\b(bytes|requests|rows|messages|tasks|price|cost|one (?!with|of|in|on|for|by|to|from|at|as|and)\w+|\d[\d,.]*) an? ({_COUNTED})\b": "'per' for a rate",
     r"\b(paper|article)s?\b": "cite docs/origins.md",
-    r"(?<!random )\bseed(s|ed)?\b(?!=| \d)": "'example', 'origin'; a random seed is called so",
+    r"(?<!random )(?<!--)(?<!gate )\bseed(s|ed)?\b(?!=| \d)": "'example', 'origin'; a random seed is called so",
 }
 _PATTERNS = [(re.compile(pattern, re.IGNORECASE), remedy) for pattern, remedy in REFUSED.items()]
 _FIRST_LINE = re.compile(r"(what|whether|who)\b", re.IGNORECASE)

@@ -1,15 +1,19 @@
 """`sluice gate`: opens, closes and shows gates, and waits for them. Needs storage only, not the app."""
 
 import json
+import re
+import secrets
 from datetime import UTC, datetime
-from typing import Annotated
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
 
 import typer
 
 from shared.app import Stores
 from shared.errors import NameRefusedError, ReleaseExpiredError, ScheduleRefusedError
-from shared.gate import GateState, HeldSummary, check_name
-from shared.operating import GateActResult, Overview
+from shared.gate import GateState, HeldSummary, Roll, check_name
+from shared.operating import AuditedAct, GateActResult, Overview, hash_seed
 from shared.waiting import Release
 from tools.cli import gate_view as view
 from tools.cli.options import (
@@ -28,6 +32,15 @@ from tools.cli.warm import WarmForecast, forecast, forecast_document, forecast_l
 
 #: What `wait` ends with when the gate was not opened in time; 0, 1 and 2 are what they are for every command.
 NOT_OPENED = 3
+_SEED: Final = re.compile(r"[0-9a-f]{64}")
+
+
+class RollOrder(StrEnum):
+    """How held orders start."""
+
+    ARRIVAL = "arrival"
+    LOTTERY = "lottery"
+
 
 app = typer.Typer(
     help="Gates: work behind a closed gate waits, and starts at once when it is opened.\n\nStatus: 0 done, 1 failed or "
@@ -61,12 +74,18 @@ def open_gate(  # noqa: PLR0913 - each option of the command is an argument
         typer.Option(min=1, help="With --at: from the opening to the last chunk, which instances are warmed for."),
     ] = 10,
     cold: Annotated[bool, typer.Option("--cold", help="With --at: warm no instances.")] = False,
+    order: Annotated[RollOrder, typer.Option(help="How its held orders start.")] = RollOrder.ARRIVAL,
+    seed: Annotated[str, typer.Option(metavar="HEX", help="By lottery: it is drawn by `sluice gate seed`.")] = "",
     why: WhyOption = "",
     yes: YesOption = False,
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Open a gate, now or at a time: everything held behind it starts, which cannot be undone."""
+    seed = seed.lower()
+    if why_not := _refuse_lottery(name, order, seed, at):
+        typer.echo(f"sluice: {why_not}", err=True)
+        raise typer.Exit(WRONG_CALL)
     with connected(settings) as connections:
         stores = Stores(connections)
         warm = forecast(stores, settings, name, at, minutes) if at and not cold else None
@@ -78,7 +97,7 @@ def open_gate(  # noqa: PLR0913 - each option of the command is an argument
             typer.confirm(_question(stores, name, held, at), abort=True, err=True)
         try:
             if at is None:
-                outcome = stores.gate_operator.open(name, by=by, why=why, once=once)
+                outcome = stores.gate_operator.open(name, by=by, why=why, once=once, seed=seed)
             else:
                 if cold:
                     stores.warm_records.drop(name)
@@ -87,7 +106,84 @@ def open_gate(  # noqa: PLR0913 - each option of the command is an argument
         except ScheduleRefusedError as error:
             typer.echo(f"sluice: {error}", err=True)
             raise typer.Exit(WRONG_CALL) from error
-        _report(name, outcome, held, as_json=as_json, warm=warm)
+        # After the signal: the app makes it meanwhile, unless this is faster.
+        is_rolled = held.has_orders and outcome.after.epoch > outcome.before.epoch
+        roll = stores.rolls.open(name, outcome.after) if is_rolled else None
+        _report(name, outcome, held, as_json=as_json, warm=warm, roll=roll)
+
+
+def _refuse_lottery(name: str, order: RollOrder, seed: str, at: datetime | None) -> str:
+    """Return why the held orders cannot start like this, or an empty text."""
+    if order is RollOrder.ARRIVAL:
+        return f"gate {name!r}: --seed goes with --order lottery" if seed else ""
+    if not seed:
+        return (
+            f"gate {name!r} was opened with order 'lottery' without --seed: publish its SHA-256 before the sale "
+            "(`sluice gate seed`), then open with it"
+        )
+    if not _SEED.fullmatch(seed):
+        return f"gate {name!r}: --seed is not one of `sluice gate seed`: expected 64 hexadecimal digits"
+    if at is not None:
+        return (
+            f"gate {name!r}: a lottery is opened at its time and not planned by --at, since all who read gates could "
+            "read its random seed until then"
+        )
+    return ""
+
+
+@app.command("seed")
+def draw_seed(
+    name: GateArgument,
+    by: ByOption,
+    *,
+    file: Annotated[
+        Path | None, typer.Option("--file", help="Where it is kept, if not in this folder.", metavar="FILE")
+    ] = None,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Draw the random seed of a lottery. Publish the SHA-256 that this prints before the sale, and the random seed after it.
+
+    The random seed itself is only in a file that you alone may read. The audit has the SHA-256, with the time.
+    """
+    kept, seed = file or Path(f"{name}.seed"), secrets.token_hex(32)
+    with connected(settings) as connections:
+        stores, sha256 = Stores(connections), hash_seed(seed)
+        with stores.audit.record(AuditedAct(by, "gate seed", name, "", {"seed_sha256": sha256})) as act:
+            try:
+                kept.touch(mode=0o600, exist_ok=False)
+            except FileExistsError as error:
+                act.result = "refused: there is a file"
+                typer.echo(
+                    f"sluice: {kept} is there already: a random seed is drawn once, so nothing was drawn", err=True
+                )
+                raise typer.Exit(WRONG_CALL) from error
+            kept.write_text(seed + "\n", encoding="ascii")
+            act.result = "drawn"
+    if as_json:
+        typer.echo(json.dumps({"gate": name, "sha256": sha256, "file": str(kept)}))
+    else:
+        typer.echo(f"{sha256}\nkept in {kept}; open with: sluice gate open {name} --order lottery --seed $(cat {kept})")
+
+
+@app.command("roll")
+def show_roll(
+    name: GateArgument,
+    *,
+    epoch: Annotated[int | None, typer.Option(min=1, help="The opening; else the last one that has a roll.")] = None,
+    settings: SettingsOption = None,
+) -> None:
+    """Print the roll of an opening, byte for byte as its SHA-256 in the audit says: the order in which orders started."""
+    with connected(settings) as connections:
+        rolls = Stores(connections).rolls
+        wanted = [epoch] if epoch else rolls.epochs(name)[:1]
+        found = next((roll for one in wanted if (roll := rolls.find(name, one))), None)
+    if found is None:
+        typer.echo(
+            f"sluice: gate {name!r} has no roll: it held no orders, or the retention of its roll is over", err=True
+        )
+        raise typer.Exit(PROBLEM_FOUND)
+    typer.echo(found.content.decode(), nl=False)
 
 
 def _question(stores: Stores, name: str, held: HeldSummary, at: datetime | None) -> str:
@@ -113,11 +209,17 @@ def close_gate(
         _report(name, outcome, stores.held.summary(name), as_json=as_json)
 
 
-def _report(
-    name: str, outcome: GateActResult, held: HeldSummary, *, as_json: bool, warm: WarmForecast | None = None
+def _report(  # noqa: PLR0913 - each is a part of the answer
+    name: str,
+    outcome: GateActResult,
+    held: HeldSummary,
+    *,
+    as_json: bool,
+    warm: WarmForecast | None = None,
+    roll: Roll | None = None,
 ) -> None:
     if as_json:
-        document = view.outcome_document(name, outcome, held)
+        document = view.outcome_document(name, outcome, held) | view.roll_fields(roll)
         typer.echo(json.dumps({**document, "warm": forecast_document(warm)} if outcome.after.scheduled else document))
         return
     state = outcome.after
@@ -132,6 +234,8 @@ def _report(
         typer.echo(f"{name} {done} {view.state_words(state)} at epoch {state.epoch}; {what}")
     else:
         typer.echo(f"{name} opens at {view.plan_words(state)} UTC; held: {held.count}")
+    if roll:
+        typer.echo(f"{len(roll.places)} orders start by {roll.order}: roll of epoch {roll.epoch}, sha256 {roll.sha256}")
     if outcome.before.scheduled and state.scheduled is None:
         typer.echo(f"taken back: the opening planned for {view.plan_words(outcome.before)} UTC")
     if outcome.unsignalled:

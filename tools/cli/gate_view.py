@@ -11,6 +11,7 @@ from shared.gate import (
     GateState,
     HeldSummary,
     Receipt,
+    Roll,
     SeenBy,
     Spread,
     change_fields,
@@ -45,6 +46,12 @@ def outcome_document(gate: str, outcome: GateActResult, held: HeldSummary) -> di
     """Return the effect of a command as JSON."""
     document = gate_document(gate, outcome.after, held)
     return {**document, "changed": outcome.is_changed, "unsignalled": outcome.unsignalled}
+
+
+def roll_fields(roll: Roll | None) -> dict[str, object]:
+    """Return the roll in the answer to an opening: null if the gate held no orders."""
+    found = {"order": roll.order, "orders": len(roll.places), "sha256": roll.sha256} if roll else None
+    return {"roll": found}
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ orders = typer.Typer(help="Orders for the seats of conferences.", no_args_is_hel
 processes = typer.Typer(help="What orders wait for, and why they are where they are.", no_args_is_help=True)
 seats = typer.Typer(help="The seats of conferences.", no_args_is_help=True)
 
+#: Orders that overtook one, which a person is shown.
+_MOST_SHOWN = 10
 OrderArgument = Annotated[str, typer.Argument(help="The id of the order, or its number.", metavar="ORDER")]
 MostOption = Annotated[int, typer.Option(min=1, max=100_000, help="Rows at most.")]
 
@@ -102,6 +104,9 @@ def show_process(order: OrderArgument, settings: SettingsOption = None, *, as_js
 @seats.command("show")
 def show_seats(
     conference: Annotated[str, typer.Argument(help="The conference.", metavar="CONFERENCE")],
+    why: Annotated[
+        str, typer.Option(metavar="ORDER", help="Show instead why this order of a gate got the seats that it got.")
+    ] = "",
     settings: SettingsOption = None,
     *,
     as_json: JsonOption = False,
@@ -111,6 +116,9 @@ def show_seats(
     It ends with status 1 if that does not hold, if an event says other numbers, or if an event was changed or removed. Those
     that an earlier version wrote have no hash: they are named as unproven.
     """
+    if why:
+        _show_why(conference, why, settings, as_json=as_json)
+        return
     with opened(settings) as (stores, _, _):
         found = stores.tell_seats(conference)
     if found is None:
@@ -123,6 +131,39 @@ def show_seats(
         print_document({name: found[name] for name in told}, as_json=False)
     if found["uneven"] or found["contradictions"] or found["changed"]:
         raise typer.Exit(PROBLEM_FOUND)
+
+
+def _show_why(conference: str, order: str, settings: Path | None, *, as_json: bool) -> None:
+    with opened(settings) as (stores, _, _):
+        found = stores.tell_why(conference, order)
+    if found is None:
+        end(
+            f"order {order!r} has no place on a roll: it waited behind no gate, came when its gate was open, or the "
+            "retention of the roll is over"
+        )
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    for line in why_lines(found):
+        typer.echo(clean(line))
+
+
+def why_lines(found: dict[str, Any]) -> Iterator[str]:
+    """Yield what is said of an order's place and its answer."""
+    places = f"place {found['place']:,} of {found['places']:,}"
+    roll = f"on the roll of gate {found['gate']!r}, epoch {found['epoch']}, by {found['by']} (sha256 {found['sha256']})"
+    yield f"{found['order']}: number {found['number']}; {places} {roll}"
+    if found["granted"] is None:
+        yield "not answered by this conference"
+    else:
+        got = [f"{found['granted'].get(name, 0)} of {wanted} {name}" for name, wanted in found["wanted"].items()]
+        yield f"reserved {', '.join(got)}, as number {found['answered_as']:,}"
+    for name in found["overtaken_by"][:_MOST_SHOWN]:
+        yield f"{name}, with a later place, was answered before it: a command that failed is sent again later"
+    yield f"{found['overtaking']:,} of {found['places']:,} were answered before an order with an earlier place"
+    yield f"{found['inversions']:,} of them got seats of a type of which one with an earlier place got none"
+    if found["came_back"]:
+        yield f"{found['came_back']:,} got seats that came back after one with an earlier place got none"
 
 
 @contextmanager

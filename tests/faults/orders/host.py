@@ -11,7 +11,7 @@ from capabilities.registration.entities import (
     PAYMENTS,
     PROCESSES,
     SEATS_EVENTS,
-    STARTS,
+    STARTS_IN_ORDER,
     TIMEOUTS,
     seat_lane_names,
 )
@@ -27,7 +27,7 @@ REPLIES, CONFERENCES, VIEWS = (
 )
 #: The stage and the verb of each entity without sessions.
 ENTITIES = {
-    STARTS: ("start", "start"),
+    STARTS_IN_ORDER: ("start", "start"),
     REPLIES: ("hear", "hear"),
     VIEWS: ("project", "project_orders"),
     CONFERENCES: ("project", "project_conferences"),
@@ -107,7 +107,11 @@ class OrderHost(Host):
     def _waiting(self, entity):
         """Return the next batch: of one session, if they have one."""
         found = self._world.bus.waiting(entity, self._world.clock.now().timestamp())
-        batch = list(next(groupby(found, lambda letter: letter.session))[1]) if entity == LANE and found else found
+        batch = (
+            list(next(groupby(found, lambda letter: letter.session))[1])
+            if entity in {LANE, STARTS_IN_ORDER} and found
+            else found
+        )
         most = MOST if entity in self._begun else 1
         self._begun.add(entity)
         return batch[:most]

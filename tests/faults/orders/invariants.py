@@ -4,6 +4,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from capabilities.registration.entities import STARTS_IN_ORDER
 from capabilities.registration.order import OrderPhase
 from capabilities.registration.order_process import OrderProcess, OrderStage
 from capabilities.registration.seats import Seats, check_balance
@@ -12,6 +13,9 @@ from shared.processes import Mementos, restore_process
 from shared.readmodels.projection import fold_all
 from shared.readmodels.slot_table import ViewPlace
 from tests.faults.invariants import left_over, parked, trace
+
+#: The gate of these runs.
+GATE = "sale"
 
 _OK = 202
 _ANSWERS = {"order_reserved", "order_partially_reserved"}
@@ -31,6 +35,7 @@ def breaches(world, scenario) -> Iterator[str]:
         yield f"there are the conferences {sorted(conferences)}"
     yield from _payments(world, orders)
     yield from _numbers(own, orders)
+    yield from _rolls(world, own)
     for model in (ORDER_MODEL, CONFERENCE_MODEL):
         yield from _views(own, model)
     yield from parked(world.observer(), scenario)
@@ -154,3 +159,24 @@ def _views(own, model):
             # A private event behind the last public one is sent with the next: a row may not have seen it.
             if found is None or found.view != json.loads(json.dumps(wanted.view)):
                 yield f"the view {model.name} {version} of {home} is not what its events say"
+
+
+def _rolls(world, own):
+    """The starts of an opening are sent in the order of its roll, whose hash is in the audit, and which goes one day."""
+    rows = world.observer().tables.get_table_client("audit").list_entities()
+    noted = {(row["target"], row["epoch"]): row["result"] for row in rows if row["what"] == "gate roll"}
+    sent = [
+        one["id"] for letter in world.bus.sent(STARTS_IN_ORDER) for one in json.loads(letter.body)["sluice"]["commands"]
+    ]
+    for epoch in own.stores.rolls.epochs(GATE):
+        roll = own.stores.rolls.find(GATE, epoch)
+        if roll.sha256 not in noted.get((GATE, str(epoch)), ""):
+            yield f"the hash of the roll of epoch {epoch} is not in the audit"
+        if f"{GATE}-{epoch}" not in world.kept_rolls():
+            yield f"the roll of epoch {epoch} would stay for ever"
+        started = [id_ for id_ in dict.fromkeys(sent) if id_ in {place.id for place in roll.places}]
+        if started != [place.id for place in roll.places if place.id in started]:
+            yield f"out of order: the roll of epoch {epoch} was started as {started}"
+    for target, epoch in noted:
+        if own.stores.rolls.find(target, int(epoch)) is None:
+            yield f"the audit names a roll of epoch {epoch} that is not there"

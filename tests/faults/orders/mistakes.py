@@ -4,6 +4,7 @@ from copy import copy
 from dataclasses import replace
 
 from shared.gate.held_work import HeldWork
+from shared.gate.rolls import Rolls, make_roll, place_of
 from shared.processes.mementos import Mementos
 from shared.processes.runtime import Runtime, _rows
 from shared.processes.table_homes import TableHomes
@@ -11,6 +12,7 @@ from shared.readmodels.projection import Folded
 
 _commit, _read, _keep = TableHomes.commit, Mementos.read, Mementos.keep
 _note, _store, _send_held = Runtime._note, Runtime._store, HeldWork.send
+_make, _batches = Rolls._make, Rolls.batches
 
 
 def send_before_storing(self, notes, draft):
@@ -114,3 +116,17 @@ def forget_before_sending(self, entries):
     """Delete held rows, then send their starts."""
     self.forget_all(entries)
     _send_held(self, entries)
+
+
+def make_a_roll_before_its_pointer(self, gate, state, entries):
+    """Write a roll, then the pointer by which it goes."""
+    entries = list(entries)
+    roll = make_roll(gate, state, [place_of(entry) for entry in entries])
+    self._store_of(gate, state.epoch).try_write(roll.content, None)
+    return _make(self, gate, state, entries)
+
+
+def send_by_id(self, gate, state, known, on_page):
+    """Make the roll, and send the orders by their ids."""
+    for batch in _batches(self, gate, state, known, on_page):
+        yield sorted(batch, key=lambda entry: entry.id)

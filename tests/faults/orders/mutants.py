@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from shared.gate.held_work import HeldWork
+from shared.gate.rolls import Rolls
 from shared.processes.mementos import Mementos
 from shared.processes.runtime import Runtime
 from shared.processes.table_homes import TableHomes
@@ -63,9 +64,18 @@ ORDER_MUTANTS = {
         mistakes.forget_before_sending,
         "release and start orders",
         "kill_before",
-        ("release", "SEND starts"),
+        ("release", "SEND starts-in-order"),
     ),
     "23: the note of a slow writer is removed when it is due": Mutant(
         "shared.processes.follower", "WRITER_ENDS", timedelta(), "tick while a process is slow"
     ),
+    "24: a roll is written before the pointer by which it goes": Mutant(
+        Rolls,
+        "_make",
+        mistakes.make_a_roll_before_its_pointer,
+        "release and start orders",
+        "kill_after",
+        ("release", "PUT pending"),
+    ),
+    "25: held orders are sent by their ids": Mutant(Rolls, "batches", mistakes.send_by_id, "release and start orders"),
 }

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from capabilities.registration.entities import CONFERENCES as SHOP, PAYMENTS, STARTS, TIMEOUTS
+from capabilities.registration.entities import CONFERENCES as SHOP, PAYMENTS, STARTS_IN_ORDER, TIMEOUTS
 from capabilities.registration.order import OrderPhase
 from capabilities.registration.views import ORDER_MODEL
 from shared.azure.bus import ServiceBusError
@@ -173,8 +173,8 @@ def place_and_open(world, app):
 
 
 def held(world, app):
-    """Have orders behind a closed gate, one of them changed since."""
-    ordered(world, app, ((A, 1), (B, 1), (C, 1)), quota=4, gate=GATE)
+    """Have orders behind a closed gate, which came against their ids, one of them changed since."""
+    ordered(world, app, ((C, 1), (B, 1), (A, 1)), quota=4, gate=GATE)
     app.change(B, version_of(world, B), 2)
 
 
@@ -186,7 +186,7 @@ def version_of(world, order):
 def release(world, app):
     """Open the gate, and start what it held."""
     app.open_gate()
-    run(app, "signals", STARTS)
+    run(app, "signals", STARTS_IN_ORDER)
 
 
 def release_in_vain(world, app):
@@ -199,7 +199,7 @@ def lose_starts(world, app):
     """Open the gate again if it was not said to be open, and lose what is on the queue of starts."""
     app.open_gate()
     run(app, "signals")
-    world.bus.complete(world.bus.waiting(STARTS))
+    world.bus.complete(world.bus.waiting(STARTS_IN_ORDER))
 
 
 def resize_beside(world, app):

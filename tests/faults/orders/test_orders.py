@@ -1,13 +1,17 @@
 """A slice of `make faults` over registration: no fault leaves an order open, a seat leaked or sold twice, a command lost."""
 
+import json
+
 import pytest
 
-from capabilities.registration.entities import PAYMENTS, STARTS
+from capabilities.registration.entities import PAYMENTS, STARTS_IN_ORDER
+from shared.gate import GateState
+from shared.gate.rolls import RollPlace, make_roll
 from tests.faults import campaign, crash_points, pairs
 from tests.faults.journal import Journal
 from tests.faults.memory.storage import MemoryStorage
 from tests.faults.orders.host import LANE, VIEWS
-from tests.faults.orders.invariants import breaches
+from tests.faults.orders.invariants import GATE, breaches
 from tests.faults.orders.scenarios import ORDER_SCENARIOS, A, run
 from tests.faults.orders.world import OrderWorld
 from tests.faults.test_crash_points import spread, tallied
@@ -98,7 +102,7 @@ def still_on_the_agenda(world):
 
 def still_on_the_bus(world):
     """Leave a message."""
-    world.bus.send(STARTS, "commands", "{}")
+    world.bus.send(STARTS_IN_ORDER, "commands", '{"sluice": {"commands": []}}')
 
 
 def without_commands(world):
@@ -129,13 +133,31 @@ def without_its_home(world):
         table(world, "homes").delete_entity(row)
 
 
+def with_another_roll(world):
+    """Have a roll that the audit does not know, and start its orders the other way round."""
+    places = [RollPlace("y", 1, "2026"), RollPlace("x", 2, "2027")]
+    roll = make_roll(GATE, GateState(epoch=7, is_open=True), places)
+    world.observer().blobs.get_blob_client("gates", f"_roll-{GATE}-7").upload_blob(roll.content)
+    starts = [{"id": "x"}, {"id": "y"}]
+    world.bus.send(STARTS_IN_ORDER, "commands", json.dumps({"sluice": {"commands": starts}}), session=GATE)
+    world.bus.complete(world.bus.waiting(STARTS_IN_ORDER))
+
+
+def with_a_hash_alone(world):
+    """Have the audit name a roll that nobody made."""
+    act = {"who": "ann", "what": "gate roll", "target": GATE, "why": "", "epoch": "8", "result": "sha256 00"}
+    table(world, "audit").create_entity({"PartitionKey": "2026-11", "RowKey": "2026-11-20T12:00:00|x", **act})
+
+
 #: Each with what is said, the worst last.
 SPOILT = {
+    with_another_roll: ("hash of the roll of epoch 7", "roll of epoch 7 would stay", "roll of epoch 7 was started as"),
+    with_a_hash_alone: ("roll of epoch 8 that is not there",),
     answered_otherwise: ("was answered in 2 ways",),
     paid_in_vain: ("lost: payment p9",),
     without_its_view: ("the view orders 1",),
     still_on_the_agenda: ("stuck: row",),
-    still_on_the_bus: ("stuck: letter to starts",),
+    still_on_the_bus: ("stuck: letter to starts-in-order",),
     without_commands: ("a command was lost", "late: order-order-d"),
     without_a_confirm: ("leaked: 1 seats", "its orders have 2"),
     without_its_number: ("does not lead to",),

@@ -13,6 +13,7 @@ from shared.capability import DeadLetter
 from shared.readmodels import Migration
 from shared.settings import Settings
 from tests.faults.orders.host import ENTITIES, LANE, SENDERS, OrderHost
+from tests.faults.orders.invariants import GATE
 from tests.faults.plan import KilledError, Plan
 from tests.faults.world import Process, World
 
@@ -27,7 +28,6 @@ SETTINGS = Settings.parse(
         "SLUICE_SNAPSHOT_EVENTS": "10",
     }
 )
-GATE = "sale"
 CONFERENCE = "c1"
 CODE, KEY = "opensesame", "8e03978e-40d5-43e8-bc93-6894a57f9324"
 

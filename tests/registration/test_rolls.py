@@ -1,0 +1,199 @@
+"""Held orders get seats in the order of the roll of their gate, whatever their senders call them."""
+
+import hashlib
+import json
+import re
+from itertools import permutations
+
+from capabilities.registration.entities import STARTS
+from capabilities.registration.order import order_home
+from capabilities.registration.roll_check import FirstAnswer, check_roll
+from shared.azure import Destination
+from shared.processes import bundle_parcel, decode_commands
+from tests.registration.test_flows import open_conference, place
+from tests.registration.test_operator import typed
+from tests.registration.world import GATE
+from tools.cli.options import PROBLEM_FOUND, WRONG_CALL
+from tools.local.paths import ROOT
+
+ORDERS, SEATS = 30, 20
+
+
+def hold(world, number=ORDERS):
+    """Place orders whose ids are against their arrival, and return the ids as they arrived."""
+    ids = [f"order-{n:02}" for n in reversed(range(number))]
+    for order in ids:
+        place(world, order, gate=GATE)
+    return ids
+
+
+def rejected(world, ids):
+    """Return the orders without seats, in the order of the ids given."""
+    return [order for order in ids if world.order(order).phase == "rejected"]
+
+
+def test_the_last_ten_of_thirty_orders_for_twenty_seats_are_rejected(world):
+    """By their arrival: the first that came is the last by its id."""
+    open_conference(world, quota=SEATS)
+    ids = hold(world)
+    assert world.release(GATE) == ORDERS
+    world.pump()
+    assert rejected(world, ids) == ids[SEATS:]
+    roll = world.stores.rolls.find(GATE, 1)
+    assert ([place_.id for place_ in roll.places], roll.order) == (ids, "arrival")
+    assert all(place_.number for place_ in roll.places)
+
+
+def test_the_first_roll_of_an_opening_stays(world):
+    """Whoever comes later serves it, with what was held since behind it, also the first of all by its id."""
+    open_conference(world)
+    ids = hold(world, 2)
+    world.stores.gate_operator.open(GATE, by="ann")
+    state = world.stores.gates.read(GATE)
+    made = world.stores.rolls.open(GATE, state)
+    # Its keeper had found the gate closed, and wrote the row after the roll was made.
+    message = next(world.stores.held.pages(GATE))[0]
+    world.stores.held_work.keep(_like(message, "a-late-one"))
+    assert world.stores.rolls.open(GATE, state) == made
+    batch = next(world.stores.rolls.batches(GATE, state, None, lambda: None))
+    assert [entry.id for entry in batch] == [*ids, "a-late-one"]
+
+
+def _like(entry, id_):
+    return type(entry)(
+        gate=entry.gate, id=id_, epoch=0, queue=entry.queue, message=entry.message, held_at=entry.held_at, number=99
+    )
+
+
+def test_an_order_that_is_held_again_is_the_same_order(world):
+    """The tick holds it once more if its events were sent late, and its row says that they were sent."""
+    open_conference(world)
+    (order,) = hold(world, 1)
+    row = next(world.stores.held.pages(GATE))[0]
+    home = order_home(order)
+    world.verbs.orders.resume(home, world.own.homes.read_head(home))
+    assert next(world.stores.held.pages(GATE)) == [row]
+
+
+def test_starts_on_the_queue_of_before_are_taken(world):
+    """An instance of 0.3.0 sends there. A message has the same form on both queues."""
+    open_conference(world)
+    place(world, "order-1", gate=GATE)
+    entry = next(world.stores.held.pages(GATE))[0]
+    world.verbs.starts.send([entry])
+    (body,) = world.peek_session("starts-in-order", GATE)
+    commands = decode_commands(body)
+    world.verbs._core.publisher.send([bundle_parcel(Destination("bus", STARTS), commands)])
+    world.part.start([body])
+    world.pump()
+    assert world.order("order-1").phase == "reserved"
+
+
+def test_an_opening_says_the_hash_of_its_roll_and_the_audit_keeps_it(world):
+    """The roll that the command prints has this hash, byte for byte."""
+    open_conference(world, quota=2)
+    hold(world, 3)
+    opened = json.loads(typed(world, f"sluice gate open {GATE} --yes --by ann --json").stdout)
+    assert {name: opened["roll"][name] for name in ("order", "orders")} == {"order": "arrival", "orders": 3}
+    world.let_out(GATE)
+    printed = typed(world, f"sluice gate roll {GATE}").stdout
+    assert hashlib.sha256(printed.encode()).hexdigest() == opened["roll"]["sha256"]
+    acts = json.loads(typed(world, f"sluice audit --about {GATE} --json").stdout)["acts"]
+    (noted,) = [act for act in acts if act["what"] == "gate roll"]
+    assert noted["result"] == f"3 orders by arrival, sha256 {opened['roll']['sha256']}"
+    assert typed(world, f"sluice gate roll {GATE} --epoch 2").exit_code == PROBLEM_FOUND
+
+
+def test_a_stranger_draws_the_lottery_again_from_the_published_seed(world, tmp_path, monkeypatch):
+    """By the lines of the page, with the roll and the seed alone. The hash of the seed was known before."""
+    monkeypatch.chdir(tmp_path)
+    open_conference(world, quota=SEATS)
+    hold(world)
+    committed = json.loads(typed(world, f"sluice gate seed {GATE} --by ann --json").stdout)["sha256"]
+    seed_file = tmp_path / f"{GATE}.seed"
+    assert seed_file.stat().st_mode & 0o077 == 0
+    seed = seed_file.read_text().strip()
+    assert typed(world, f"sluice gate seed {GATE} --by ann").exit_code == WRONG_CALL
+    assert seed_file.read_text().strip() == seed
+    opened = typed(world, f"sluice gate open {GATE} --yes --by ann --order lottery --seed {seed}")
+    assert "30 orders start by lottery" in opened.stdout
+    world.let_out(GATE)
+    world.pump()
+    (tmp_path / "roll.json").write_text(typed(world, f"sluice gate roll {GATE}").stdout)
+    page = (ROOT / "docs" / "appendix" / "gate.md").read_text()
+    (script,) = [block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "roll.json" in block]
+    known = {}
+    exec(compile(script, "page", "exec"), known)
+    assert known["committed"] == committed
+    roll = json.loads((tmp_path / "roll.json").read_text())
+    drawn = [place_[0] for place_ in roll["places"]]
+    assert drawn != sorted(drawn, reverse=True)
+    assert rejected(world, drawn) == drawn[SEATS:]
+    acts = json.loads(typed(world, f"sluice audit --about {GATE} --json").stdout)["acts"]
+    assert {act["what"] for act in acts if act["details"].get("seed_sha256") == committed} == {"gate seed", "gate open"}
+
+
+def test_the_page_finds_a_roll_that_was_not_drawn_by_its_seed(tmp_path, monkeypatch):
+    """The lines fail for another order, so that they prove something."""
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "appendix" / "gate.md").read_text()
+    (script,) = [block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "roll.json" in block]
+    results = []
+    for order in permutations([["a", 1, ""], ["b", 2, ""], ["c", 3, ""]]):
+        (tmp_path / "roll.json").write_text(json.dumps({"seed": "ab", "places": order}))
+        try:
+            exec(compile(script, "page", "exec"), {})
+        except AssertionError:
+            results.append(False)
+        else:
+            results.append(True)
+    assert sorted(results) == [False] * 5 + [True]
+
+
+def test_a_lottery_without_its_seed_is_refused(world):
+    """So is a seed without a lottery, one that was not drawn, and one that would lie in storage until its time."""
+    seed = "ab" * 32
+    for options, said in {
+        "--order lottery": "was opened with order 'lottery' without --seed: publish its SHA-256 before the sale",
+        f"--seed {seed}": "--seed goes with --order lottery",
+        "--order lottery --seed mine": "expected 64 hexadecimal digits",
+        f"--order lottery --seed {seed} --at 2099-01-01T09:00Z": "is opened at its time and not planned",
+    }.items():
+        done = typed(world, f"sluice gate open {GATE} --yes --by ann {options}")
+        assert (done.exit_code, said in done.output) == (WRONG_CALL, True), done.output
+    assert world.stores.gates.read(GATE).epoch == 0
+
+
+def test_a_person_is_shown_why_an_order_got_its_seats(world):
+    """Its place, and how the answers came out against the roll."""
+    open_conference(world, quota=2)
+    ids = hold(world, 3)
+    place(world, "order-9")
+    world.release(GATE)
+    world.pump()
+    told = json.loads(typed(world, f"sluice seats show c1 --why {ids[1]} --json").stdout)
+    assert (told["place"], told["places"], told["answered_as"], told["granted"]) == (2, 3, 2, {"a": 0})
+    assert (told["overtaking"], told["inversions"], told["overtaken_by"]) == (0, 0, [])
+    shown = typed(world, f"sluice seats show c1 --why {ids[0]}").stdout
+    assert "place 1 of 3 on the roll of gate 'sale', epoch 1, by arrival" in shown.replace("\n", " ")
+    assert "reserved 1 of 1 a, as number 1" in shown
+    assert "0 of 3 were answered before an order with an earlier place" in shown
+    assert typed(world, "sluice seats show c1 --why order-9").exit_code == PROBLEM_FOUND
+
+
+def answers(**versions):
+    """Return answers by order: the version, negative for an order that got no seat."""
+    return {order: FirstAnswer(abs(version), {"a": int(version > 0)}) for order, version in versions.items()}
+
+
+def test_an_inversion_is_told_from_seats_that_came_back():
+    """An order that was answered too early took a seat; one that was answered later got what had been given back."""
+    even = check_roll("xyz", answers(x=1, y=2, z=-3))
+    assert (even.overtaking, even.inverted, even.came_back) == ([], [], [])
+    early = check_roll("xyz", answers(x=1, y=-3, z=2))
+    assert (early.overtaking, early.inverted, early.came_back) == (["z"], ["z"], [])
+    back = check_roll("xyz", answers(x=1, y=-2, z=3))
+    assert (back.overtaking, back.inverted, back.came_back) == ([], [], ["z"])
+    assert check_roll("xyz", answers(z=1, x=2)).answered == ["z", "x"]
+    assert check_roll("xyz", answers(z=1, x=2)).overtaking == ["z"]
+    assert check_roll("xyz", {}).overtaking == []
