@@ -24,8 +24,8 @@ _numbers = itertools.count(1)
 class Ward:
     """Several chunks of one job that are parked for one cause, a queue to put them back on, and a worker of it."""
 
-    def __init__(self, storage, queue, chunks=3, world=World):
-        self.worlds, self.queue = [world(storage) for _ in range(chunks)], queue
+    def __init__(self, storage, queue, chunks=3, kind=World):
+        self.worlds, self.queue = [kind(storage) for _ in range(chunks)], queue
         self.is_broken, self.deliveries, self.pauses = True, 0, []
         #: For each waking, whether there was something on the queue by then.
         self.wakings = []
