@@ -22,15 +22,12 @@ class StuckError(AssertionError):
 
 
 class MemoryWorld(World):
-    """A world on a storage in memory, which has its tables and containers from the start."""
+    """A world on a storage in memory."""
 
     def __init__(self, plan, **options):
         self.storage = MemoryStorage()
         transport = partial(self.storage.transport, plan)
         super().__init__(self.storage.connection_string, transport=transport, **options)
-
-    def begin(self):
-        """Begin with what is there."""
 
     def connect(self, transport):
         """Return clients of the storage."""

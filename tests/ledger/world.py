@@ -32,7 +32,6 @@ from shared.workloads.registry import Rejection, Workloads
 from tests.ledger.builders import job
 from tests.ledger.stage import ManualClock, MemoryParked, delivered
 
-TABLES, CONTAINERS = ("jobs", "jobindex", "totals", "pending"), ("results", "outputs")
 ACCOUNTS = 7
 PER_CHUNK = 10
 
@@ -107,19 +106,14 @@ class World:
         self.clock, self.parked = ManualClock(), MemoryParked()
         self.sent, self.told, self.later, self.rejected = [], [], [], {}
         self._connection_string, self._stack = connection_string, ExitStack()
-        self.names = {name: name for name in (*TABLES, *CONTAINERS)}
-        self.direct = self.connect(None)
-        self.begin()
-        self.service = self.direct if transport is None else self.connect(transport)
-
-    def begin(self):
-        """Make tables and containers of names that no other world has."""
         run = uuid.uuid4().hex[:12]
-        self.names = {name: f"{name}{run}" for name in self.names}
-        for name in TABLES:
+        self.names = {name: f"{name}{run}" for name in ("jobs", "jobindex", "totals", "pending", "results", "outputs")}
+        self.direct = self.connect(None)
+        for name in ("jobs", "jobindex", "totals", "pending"):
             self.direct["tables"].create_table(self.names[name])
-        for name in CONTAINERS:
+        for name in ("results", "outputs"):
             self.direct["blobs"].create_container(self.names[name])
+        self.service = self.direct if transport is None else self.connect(transport)
 
     def connect(self, transport):
         """Return clients of the storage, which give up at once or fail by the given transport."""

@@ -40,16 +40,12 @@ class House:
         self.number = next(_numbers)
         self.homes = MemoryHomes(page=7)
         self.own = Process(self)
-        self.begin()
-
-    def connect(self, plan=None):
-        """Return connections of a process. With a plan, its requests may break."""
-        return Connections.parse(self.settings, transport=plan and plan.transport, retries=0 if plan else 2)
-
-    def begin(self):
-        """Make the tables."""
         for name in self.table_names.values():
             self.own.connections.tables.create_table(name)
+
+    def connect(self, plan):
+        """Return connections of a process. With a plan, its requests may break."""
+        return Connections.parse(self.settings, transport=plan and plan.transport, retries=0 if plan else 2)
 
     @property
     def table_names(self):

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from shared.azure import Connections
-from shared.readmodels import Migration, Slot, migration, migration as steps
+from shared.readmodels import Migration, migration, migration as steps
 from tests.faults.memory.storage import MemoryStorage
 from tests.faults.plan import Plan
 from tests.readmodels.conftest import House
@@ -22,24 +22,12 @@ def test_a_migration_loses_nothing_and_shows_nothing_half(house):
 
 
 class MemoryHouse(House):
-    """One on a storage in memory, which has the tables from the start."""
+    """One on a storage in memory."""
 
-    @property
-    def table_names(self):
-        """The names that the app has for them."""
-        return {name: name for name in (*Slot, "models")}
-
-    def begin(self):
-        """Begin with what is there."""
-
-    def connect(self, plan=None):
+    def connect(self, plan):
         """Return connections of a process. With a plan, its requests may break."""
         transport = partial(self.settings.transport, plan or Plan())
         return Connections(self.settings.connection_string, transport=transport, retries=0 if plan else 2)
-
-    def close(self):
-        """Leave it."""
-        self.own.connections.close()
 
 
 #: Each request of the migration; of the other modes, some requests.
