@@ -4,7 +4,7 @@ import pytest
 
 from tests.benchmarks.dequeue_entries import PUSH, TRIGGER, TWO, WORKER, burst, most_at_once
 
-MESSAGES = 300
+MESSAGES = 100
 
 
 @pytest.mark.ci("processes that die, or a stack of its own")

@@ -84,8 +84,18 @@ def up(worker):
         process.communicate(timeout=LIMIT)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_up_runs_until_it_is_told_to_stop_and_leaves_nothing(up, number):
+def end(process, number):
+    """Send a signal: the command ends well, and leaves neither a process nor its settings file."""
+    started = descendants(process.pid)
+    assert len(started) >= 4, "Azurite, the broker, the host and its instances"
+    process.send_signal(number)
+    process.communicate(timeout=LIMIT)
+    assert process.returncode == 0
+    assert [pid for pid in started if is_alive(pid)] == []
+    assert not SETTINGS_FILE.exists()
+
+
+def test_up_runs_until_it_is_told_to_stop_and_leaves_nothing(up):
     """The app answers, the `sluice` command finds the stack, and after Ctrl-C every process is gone."""
     process = up()
     base_url = wait_for_line(process, "Sluice runs at").split()[3]
@@ -98,13 +108,7 @@ def test_up_runs_until_it_is_told_to_stop_and_leaves_nothing(up, number):
     trusted = ssl.create_default_context(cafile=door["CURL_CA_BUNDLE"])
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(door["IDENTITY_ENDPOINT"], context=trusted, timeout=LIMIT)
-    started = descendants(process.pid)
-    assert len(started) >= 4, "Azurite, the broker, the host and its instances"
-    process.send_signal(number)
-    process.communicate(timeout=LIMIT)
-    assert process.returncode == 0
-    assert [pid for pid in started if is_alive(pid)] == []
-    assert not SETTINGS_FILE.exists()
+    end(process, signal.SIGINT)
 
 
 def test_up_that_is_killed_leaves_no_process(up):
@@ -118,9 +122,12 @@ def test_up_that_is_killed_leaves_no_process(up):
     assert not is_running(SETTINGS_FILE)
 
 
-@pytest.mark.parametrize("dequeue", ["trigger", "push"])
-def test_up_shows_the_spans_of_a_job(up, tmp_path, dequeue):
-    """With `--spans` each stage's work is a line, all of one trace, also where signals wake the app for it."""
+@pytest.mark.parametrize(("dequeue", "ended_by"), [("trigger", signal.SIGTERM), ("push", signal.SIGHUP)])
+def test_up_shows_the_spans_of_a_job(up, tmp_path, dequeue, ended_by):
+    """With `--spans` each stage's work is a line, all of one trace, also where signals wake the app for it.
+
+    A signal of a service manager or of a terminal that is closed ends it as Ctrl-C does.
+    """
     process = up("--spans", "--instances", "1", *(["--trigger"] if dequeue == "trigger" else []))
     wait_for_line(process, "Ctrl-C stops everything")
     assert json.loads(SETTINGS_FILE.read_text())["Values"].get("SLUICE_DEQUEUE", "push") == dequeue
@@ -132,6 +139,7 @@ def test_up_shows_the_spans_of_a_job(up, tmp_path, dequeue):
     pieces = ("accept", "dispatch", "process", "settle", "finish")
     shown = wait_for_lines(process, [f" sluice.{piece} " for piece in pieces])
     assert len({line.split()[0] for line in shown}) == 1
+    end(process, ended_by)
 
 
 def test_a_workload_of_ones_own_runs_on_the_stack(up, tmp_path):

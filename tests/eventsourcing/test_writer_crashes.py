@@ -4,6 +4,7 @@ import itertools
 import os
 import random
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
@@ -11,6 +12,7 @@ from shared.azure import Connections
 from shared.errors import ConflictError, StorageUnavailableError
 from shared.processes import Mementos, MementoStore, TableHomes, Writer
 from tests.eventsourcing.counter import Add, Counter, decider
+from tests.faults.memory.storage import MemoryStorage
 from tests.faults.plan import MODES, Fault, KilledError, Plan
 
 KEYS = (f"counter-{number}" for number in itertools.count())
@@ -22,8 +24,8 @@ STRIDE, PAIRS = (1, None) if os.environ.get("FAULTS") == "all" else (3, 12)
 class Process:
     """A process with its own clients, which meets the faults of a plan."""
 
-    def __init__(self, azurite, table, container, plan):
-        self.connections = Connections(azurite.connection_string, transport=plan.transport)
+    def __init__(self, storage, table, container, plan):
+        self.connections = Connections(storage.connection_string, transport=partial(storage.transport, plan))
         homes = TableHomes(
             self.connections.tables.get_table_client(table.table_name),
             MementoStore(self.connections.blobs.get_container_client(container.container_name), 1),
@@ -33,12 +35,31 @@ class Process:
 
 
 @pytest.fixture
-def process(azurite, table, container):
+def storage():
+    """A storage in memory: Azurite takes much longer over so many histories."""
+    return MemoryStorage()
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    """The pauses before repetitions are of no interest here, only the repetitions."""
+    monkeypatch.setattr("shared.azure.connections.PAUSE", 0)
+
+
+@pytest.fixture
+def connections(storage):
+    """Its connections without faults."""
+    with storage.connections() as made:
+        yield made
+
+
+@pytest.fixture
+def process(storage, table, container):
     """Make a process, each time it is called."""
     opened = []
 
     def make(plan):
-        made = Process(azurite, table, container, plan)
+        made = Process(storage, table, container, plan)
         opened.append(made.connections)
         return made
 

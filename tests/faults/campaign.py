@@ -31,6 +31,8 @@ SILENCE = 120
 SHORTCUTS = {
     "shared.azure.connections.PAUSE": 0.001,
     "shared.parked.parking._HIDDEN": HIDDEN,
+    # A function of registration rests after a failure, so that the bus does not deliver again at once.
+    "capabilities.registration.flows.time": Mock(),
     # What a process does some seconds later, a run has it do when its host is idle.
     "shared.processes.outgoing.Timer": lambda *_: Mock(),
     "shared.processes.runtime.PARALLEL": 1,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.faults import campaign
+from tests.faults import campaign, requests
 from tests.faults.azurite_storage import AzuriteAccounts, start
 
 
@@ -22,8 +22,8 @@ def crowd():
 
 @pytest.fixture(scope="session")
 def in_memory():
-    """The requests of every scenario, in memory."""
-    return campaign.recorded(list(campaign.BY_NAME))
+    """The requests of every scenario, as they are written down: a test records them and compares."""
+    return requests.sites_of(requests.read())
 
 
 @pytest.fixture(scope="session")

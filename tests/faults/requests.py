@@ -19,6 +19,11 @@ def lines_of(sites):
     return {name: [f"{stage} {site}" for stage, site in requests] for name, requests in sites.items()}
 
 
+def sites_of(lines):
+    """Return the requests of each scenario from its lines: the reverse of `lines_of`."""
+    return {name: [tuple(line.split(" ", 1)) for line in found] for name, found in lines.items()}
+
+
 def differences(written, sites, again=campaign.recorded):
     """Return what differs for each scenario, as the first request that does; one that differs is recorded once more."""
     found = lines_of(sites)

@@ -9,7 +9,7 @@ import uuid
 
 import pytest
 from azure.core import MatchConditions
-from azure.core.exceptions import AzureError, HttpResponseError
+from azure.core.exceptions import AzureError, HttpResponseError, ResourceExistsError
 from azure.data.tables import UpdateMode
 from azure.storage.blob import BlobLeaseClient
 
@@ -173,6 +173,10 @@ class Actor:
         self.receipts += [(message.id, message.pop_receipt) for message in found]
         return [(message.content, message.dequeue_count) for message in found]
 
+    def queue_peek(self):
+        """See some messages, which stay as they are."""
+        return [(message.content, message.dequeue_count) for message in self.queue.peek_messages(2)]
+
     def queue_delete(self):
         """Delete by a receipt, which may be used up."""
         name, receipt = self._one_of(self.receipts or [(str(uuid.UUID(int=1)), "bm9uZQ==")])
@@ -269,6 +273,21 @@ def test_both_tell_the_same(real, calls, seed):
     mine, theirs = told_by(MemoryStorage(), calls, seed), told_by(real, calls, seed)
     different = [(n, *pair) for n, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1]]
     assert different == []
+
+
+@pytest.mark.parametrize("kind", ["memory", "azurite"])
+def test_what_is_made_is_empty_and_is_there_once(real, kind):
+    """A table that is removed may be made again."""
+    storage = MemoryStorage() if kind == "memory" else real
+    with storage.connections() as connections:
+        for make in (connections.tables.create_table, connections.blobs.create_container):
+            make("madehere")
+            with pytest.raises(ResourceExistsError):
+                make("madehere")
+        assert list(connections.tables.get_table_client("madehere").list_entities()) == []
+        assert list(connections.blobs.get_container_client("madehere").list_blobs()) == []
+        connections.tables.delete_table("madehere")
+        connections.tables.create_table("madehere")
 
 
 @pytest.mark.parametrize("kind", ["memory", "azurite"])

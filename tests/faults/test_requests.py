@@ -1,11 +1,13 @@
 """Each scenario sends the requests that are written down."""
 
-from tests.faults import requests
+from tests.faults import campaign, requests
 
 
 def test_every_scenario_sends_the_requests_that_are_written_down(in_memory):
     """Method, entity and order; a change that is meant is written by `python -m tests.faults.requests`."""
-    assert requests.differences(requests.read(), in_memory) == []
+    recorded = campaign.recorded(list(campaign.BY_NAME))
+    assert requests.differences(requests.read(), recorded) == []
+    assert recorded.keys() == in_memory.keys()
 
 
 def test_a_request_more_less_or_elsewhere_is_a_difference():

@@ -7,17 +7,17 @@ from tests.faults.plan import Fault
 
 
 @pytest.fixture
-def storages(shortcuts):
-    """Storage in memory, without the waits."""
-    return campaign.MemoryStorages()
+def seen(shortcuts, in_memory):
+    """A function that returns what is seen of a run with a fault at such a request, or of one without."""
+    storages = campaign.MemoryStorages()
 
+    def run(name, stage="", begin="", mode=""):
+        places = [
+            at for at, (where, site) in enumerate(in_memory[name], 1) if where == stage and site.startswith(begin)
+        ]
+        return campaign.run(campaign.BY_NAME[name], storages, [Fault(places[0], mode)] if mode else []).seen
 
-def seen(storages, name, stage="", begin="", mode=""):
-    """Return what is seen of a run with a fault at such a request, or of one without."""
-    scenario = campaign.BY_NAME[name]
-    sites = campaign.run(scenario, storages).sites
-    places = [at for at, (where, site) in enumerate(sites, 1) if where == stage and site.startswith(begin)]
-    return campaign.run(scenario, storages, [Fault(places[0], mode)] if mode else []).seen
+    return run
 
 
 @pytest.mark.parametrize(
@@ -58,18 +58,16 @@ def seen(storages, name, stage="", begin="", mode=""):
         ),
     ],
 )
-def test_a_state_is_seen_where_a_fault_leads_to_it(storages, run, state):
+def test_a_state_is_seen_where_a_fault_leads_to_it(seen, run, state):
     """With the fault it is seen, without it it is not."""
-    assert state in seen(storages, *run)
-    assert state not in seen(storages, run[0])
+    assert state in seen(*run)
+    assert state not in seen(run[0])
 
 
-def test_states_that_need_no_fault_are_seen(storages):
+def test_states_that_need_no_fault_are_seen(seen):
     """A host that gives up leads to them by itself."""
-    assert {"the host gave a message up", "the tick parked what a host had given up"} <= seen(
-        storages, "host gives up, drain"
-    )
-    assert "a stored result was told again, and its chunk was not run" in seen(storages, "process, the bus refuses")
-    assert "a chunk was computed again" in seen(storages, "process, then the bus loses all")
-    assert "a chunk was computed again" not in seen(storages, "process, the bus refuses")
-    assert "a home's events were sent by the tick" in seen(storages, "tick after a process reached no bus")
+    assert {"the host gave a message up", "the tick parked what a host had given up"} <= seen("host gives up, drain")
+    assert "a stored result was told again, and its chunk was not run" in seen("process, the bus refuses")
+    assert "a chunk was computed again" in seen("process, then the bus loses all")
+    assert "a chunk was computed again" not in seen("process, the bus refuses")
+    assert "a home's events were sent by the tick" in seen("tick after a process reached no bus")

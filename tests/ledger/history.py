@@ -1,6 +1,7 @@
 """One history of a job under one fault: settled, parked in part, finished, replayed, finished again; then the proof."""
 
 from datetime import timedelta
+from functools import partial
 
 from shared.errors import SluiceError
 from shared.ledger import JobState
@@ -8,6 +9,7 @@ from shared.ledger.records import FINISHED
 from shared.pending import FINISH_POINTER, OUTBOX_POINTER, PendingTable
 from shared.pipeline.dispatch import FinishCall
 from shared.pipeline.finish import Ending
+from tests.faults.memory.storage import MemoryStorage
 from tests.faults.plan import KilledError, Plan
 from tests.ledger.world import World
 
@@ -19,15 +21,28 @@ class StuckError(AssertionError):
     """Raised when something is never done, however often it is delivered."""
 
 
+class MemoryWorld(World):
+    """A world on a storage in memory."""
+
+    def __init__(self, plan, **options):
+        self.storage = MemoryStorage()
+        transport = partial(self.storage.transport, plan)
+        super().__init__(self.storage.connection_string, transport=transport, **options)
+
+    def connect(self, transport):
+        """Return clients of the storage."""
+        return super().connect(transport or partial(self.storage.transport, Plan()))
+
+
 class History:
     """Plays the host: delivers until it works, and follows what is due."""
 
-    def __init__(self, connection_string, plan: Plan, *, counts_deliveries: bool, **options):
+    def __init__(self, plan: Plan, *, counts_deliveries: bool):
         self.plan = plan
         # Without the count of deliveries a message seems new: as when the bus has lost everything and the chunks are
         # put again.
         self._counts = counts_deliveries
-        self.world = World(connection_string, transport=plan.transport, segment_chunks=2, **options)
+        self.world = MemoryWorld(plan, segment_chunks=2)
 
     def run(self):
         """Play the whole history and check what must hold at its end."""

@@ -11,29 +11,29 @@ from tests.ledger.history import History
 STRIDE = 1 if os.environ.get("FAULTS") == "all" else 20
 
 
-def requests_of_a_history(connection_string):
+def requests_of_a_history():
     """Return how many requests a history without faults makes."""
     plan = Plan()
-    History(connection_string, plan, counts_deliveries=True).run()
+    History(plan, counts_deliveries=True).run()
     return plan.count
 
 
 @pytest.fixture(scope="module")
-def length(azurite):
+def length():
     """How many requests there are to fail."""
-    found = requests_of_a_history(azurite.connection_string)
+    found = requests_of_a_history()
     assert found > 40
     return found
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_fault_at_any_request_leaves_nothing_lost_or_counted_twice(azurite, length, mode, stride):
+def test_a_fault_at_any_request_leaves_nothing_lost_or_counted_twice(length, mode, stride):
     """After the fault everything is delivered again, and the totals, outputs and events are those of a quiet day."""
     first = MODES.index(mode) % STRIDE
     for k in range(first + 1, length + 1, STRIDE * stride):
         plan = Plan.of(k, mode)
         try:
-            History(azurite.connection_string, plan, counts_deliveries=k % 2 == 0).run()
+            History(plan, counts_deliveries=k % 2 == 0).run()
         except BaseException as error:
             error.add_note(f"request {k}, {mode}, at {plan.sites[k - 1]}")
             raise

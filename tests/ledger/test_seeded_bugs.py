@@ -48,11 +48,11 @@ class FinishHistory(History):
             self.world.close()
 
 
-def is_found(history, connection_string, mode, requests):
+def is_found(history, mode, requests):
     """Whether some request, when it meets the fault, ends in a state that a check objects to."""
     for k in requests:
         try:
-            history(connection_string, Plan.of(k, mode), counts_deliveries=False).run()
+            history(Plan.of(k, mode), counts_deliveries=False).run()
         except AssertionError:
             return True
     return False
@@ -167,14 +167,14 @@ BUGS = [
 
 
 @pytest.mark.parametrize(("bug", "history", "mode"), BUGS, ids=[bug.__name__ for bug, _, _ in BUGS])
-def test_a_seeded_bug_is_found_at_some_request(azurite, monkeypatch, bug, history, mode):
+def test_a_seeded_bug_is_found_at_some_request(monkeypatch, bug, history, mode):
     """One fault at one request brings the bug to light."""
     quiet = Plan()
-    history(azurite.connection_string, quiet, counts_deliveries=False).run()
+    history(quiet, counts_deliveries=False).run()
     bug(monkeypatch)
     # Settling shows its bugs early, finishing near its end.
     requests = range(1, quiet.count + 1) if history is SettleHistory else reversed(range(1, quiet.count + 1))
-    assert is_found(history, azurite.connection_string, mode, requests)
+    assert is_found(history, mode, requests)
 
 
 def stale_finisher(world):

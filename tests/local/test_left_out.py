@@ -36,6 +36,7 @@ def run(tmp_path):
     for name, text in {
         "pyproject.toml": SETTINGS,
         "tests/conftest.py": CONFTEST,
+        "tests/test_early.py": "def test_early(): ...",
         "tests/test_near.py": NEAR,
         "tests/far/test_far.py": "def test_far(): ...",
         "beside/tests/test_beside.py": "def test_beside(): ...",
@@ -56,7 +57,7 @@ def run(tmp_path):
 def test_a_run_says_what_it_left_out_and_why(run, workers):
     """With workers too, which read the tests where nothing is printed."""
     said = run(workers)
-    assert " 2 passed" in said
+    assert " 3 passed" in said
     for line in (
         "1 files of tests/far: it is far",
         "1 files of beside/tests: it is a package",
@@ -69,13 +70,24 @@ def test_a_run_says_what_it_left_out_and_why(run, workers):
 
 @pytest.mark.parametrize(
     ("words", "passed"),
-    [(["--all"], 6), (["--all", "-n2"], 6), (["tests/test_near.py", "-n2"], 4), (["tests/far"], 1)],
+    [(["--all"], 7), (["--all", "-n2"], 7), (["tests/test_near.py", "-n2"], 4), (["tests/far"], 1)],
 )
 def test_all_and_whoever_names_a_path_leave_nothing_out(run, words, passed):
     """A path means all that is below it."""
     said = run(*words)
     assert f" {passed} passed" in said
     assert "left out" not in said
+
+
+def test_all_of_them_begin_with_the_files_that_others_leave_out(run):
+    """These take longest: the last one to begin would keep one worker busy alone."""
+    files = [line.split("::")[0] for line in run("--all", "-v").splitlines() if "PASSED" in line]
+    assert list(dict.fromkeys(files)) == [
+        "tests/far/test_far.py",
+        "tests/test_near.py",
+        "tests/test_early.py",
+        "beside/tests/test_beside.py",
+    ]
 
 
 def test_what_is_left_out_is_there():

@@ -17,8 +17,7 @@ from tests import waiting
 from tools.local.paths import OTHERS, STAMP
 
 HERE = Path(__file__).parent
-COPIES = 40
-#: Each file of checks, and how many it has: a file that ends early fails.
+#: Each file of checks, and how many it has: a file that ends early fails. A check takes entities that no other one has.
 AREAS = {
     "messages": 33,
     "settlement": 28,
@@ -50,7 +49,7 @@ def _bus():
         "sessions": DeliveryRules(sessions=True),
         "hasty-sessions": DeliveryRules(lock=_BRIEF, sessions=True),
     }
-    places = [(area, number) for area in AREAS for number in range(COPIES)]
+    places = [(area, number) for area, checks in AREAS.items() for number in range(checks)]
     queues = [Queue(f"{area}-{kind}-{n}", rules) for area, n in places for kind, rules in kinds.items()]
     queues += [Queue(f"{area}-unique-{n}", duplicate_window=timedelta(minutes=1)) for area, n in places]
     subscriptions = (
@@ -62,9 +61,7 @@ def _bus():
         Subscription("in-sessions", (), DeliveryRules(sessions=True)),
     )
     topics = [
-        Topic(f"{area}-topic-{n}", subscriptions)
-        for area in ("topics", "rules", "administration")
-        for n in range(COPIES)
+        Topic(f"{area}-topic-{n}", subscriptions) for area, n in places if area in {"topics", "rules", "administration"}
     ]
     return Namespace(tuple(queues), tuple(topics))
 
@@ -82,7 +79,7 @@ def javascript(azurite, tmp_path_factory):
         def run(area):
             told = {
                 "area": area,
-                "copies": COPIES,
+                "copies": AREAS[area],
                 "bus": bus.connection_string,
                 "throttled": throttled.connection_string,
                 "limit": LIMIT,

@@ -11,7 +11,8 @@ from tests.outside import checker, collisions, lines, messages, payloads
 from tests.outside.case import Ends, Parked, Waits, told
 from tests.waiting import until
 
-#: How long all of it together may take; a single delivery is judged by its own time.
+#: Seconds between two questions of an operator, each of which keeps the app from its work.
+PAUSE = 1.0
 _DONE = re.compile(r"\[host\] (\w+) (?:succeeded|failed) \(id=([0-9a-f-]+), (\d+) ms\)")
 _TOLD = re.compile(r"\[\w+ ([0-9a-f-]+)\] sluice\.(message\.parked|submission\.accepted) (\{.*\})")
 #: A delivery that failed. One that a slow process gave back is none, nor one to which a slow storage did not answer.
@@ -61,7 +62,7 @@ def run(people, cases, seed=1):
             _put(people.publisher, case, jobs[case.name])
             people.publisher.send(told(case.before, jobs[case.name]))
     waiting = {jobs[case.name] for case in cases if case.before is not None}
-    until(lambda: _states(people).keys() >= {honest[0][0], *waiting} and _settled(people, waiting))
+    until(lambda: _states(people).keys() >= {honest[0][0], *waiting} and _settled(people, waiting), PAUSE)
     sent, order = {}, dice.sample(cases, len(cases))
     for number, case in enumerate(order):
         if number % (len(order) // 3 + 1) == 0:
@@ -69,8 +70,8 @@ def run(people, cases, seed=1):
         sent[case.name] = _drop(people.publisher, case, jobs[case.name])
     honest.append(canary(people, f"{mark}-after"))
     seen = _Seen(people, sent, jobs, sum(not isinstance(case.end, Ends) for case in cases))
-    until(seen.has_most)
-    until(lambda: not seen.look(cases))
+    until(seen.has_most, PAUSE)
+    until(lambda: not seen.look(cases), PAUSE)
     problems = seen.problems
     for name, transactions in honest:
         found = people.operator.ends(name)

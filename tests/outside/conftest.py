@@ -5,7 +5,7 @@ import pytest
 from tests.outside.people import running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def outside():
     """The running app, its publisher and its operator."""
     with running() as people:

@@ -11,10 +11,11 @@ from shared.errors import SluiceError
 from shared.messages import Delivery, decode
 from shared.parked.parking import QueuesPut, Stages
 from shared.parked.poison_policy import DEFAULT_POLICY
+from tests.faults.memory.storage import MemoryStorage
 from tests.faults.plan import Plan
 from tests.parked.replaying import build_operator
 from tests.parked.stages import stages
-from tests.process.world import World
+from tests.process.world import MemoryWorld, World
 from tools.cli.main import app
 
 _numbers = itertools.count(1)
@@ -23,10 +24,8 @@ _numbers = itertools.count(1)
 class Ward:
     """Several chunks of one job that are parked for one cause, a queue to put them back on, and a worker of it."""
 
-    def __init__(self, azurite, chunks=3):
-        self.worlds = [World(azurite) for _ in range(chunks)]
-        self.queue = QueueClient.from_connection_string(azurite.connection_string, f"ward-{next(_numbers)}")
-        self.queue.create_queue()
+    def __init__(self, storage, queue, chunks=3, kind=World):
+        self.worlds, self.queue = [kind(storage) for _ in range(chunks)], queue
         self.is_broken, self.deliveries, self.pauses = True, 0, []
         #: For each waking, whether there was something on the queue by then.
         self.wakings = []
@@ -104,13 +103,30 @@ def make_ward(provisioned):
     made = []
 
     def make(chunks=3):
-        made.append(Ward(provisioned, chunks))
+        queue = QueueClient.from_connection_string(provisioned.connection_string, f"ward-{next(_numbers)}")
+        queue.create_queue()
+        made.append(Ward(provisioned, queue, chunks))
         return made[-1]
 
     yield make
     for ward in made:
         ward.queue.delete_queue()
         ward.queue.close()
+
+
+@pytest.fixture
+def make_ward_in_memory():
+    """Make wards on storages in memory, for a fault at each request."""
+    opened = []
+
+    def make(chunks=3):
+        storage = MemoryStorage()
+        opened.append(storage.connections())
+        return Ward(storage, opened[-1].queues.get_queue_client("work-00"), chunks, MemoryWorld)
+
+    yield make
+    for connections in opened:
+        connections.close()
 
 
 @pytest.fixture

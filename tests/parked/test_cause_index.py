@@ -5,6 +5,7 @@ import threading
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -16,6 +17,7 @@ from shared.parked.causes import count_closed, count_nothing, count_parked, join
 from shared.parked.entry import Entry, EntryState
 from shared.parked.overflow import Overflow
 from shared.parked.parked_table import ParkedTable
+from tests.faults.memory.storage import MemoryStorage
 from tests.faults.plan import MODES, KilledError, Plan
 from tests.gate.conftest import ManualClock
 from tests.process.world import NOON
@@ -45,8 +47,8 @@ def make_entry(key="chunk-000000000-1", *, fingerprint="f" * 16, job="nightly", 
 class Shelf:
     """An index and entries of a test's own, in tables of their own, and processes over them."""
 
-    def __init__(self, azurite):
-        self.azurite, self.mark = azurite, f"idx{next(_numbers)}"
+    def __init__(self, storage):
+        self.storage, self.mark = storage, f"idx{next(_numbers)}"
         self.clock = ManualClock(NOON)
         self.opened = []
         tables = self.connect().tables
@@ -62,7 +64,7 @@ class Shelf:
 
     def connect(self, plan=None):
         """Return connections of a process."""
-        connections = Connections(self.azurite.connection_string, transport=(plan or Plan()).transport)
+        connections = Connections(self.storage.connection_string, transport=(plan or Plan()).transport)
         self.opened.append(connections)
         return connections
 
@@ -79,6 +81,16 @@ class Shelf:
             members[member.fingerprint] = members.get(member.fingerprint, 0) + 1
         assert shown == members
         return shown
+
+
+class MemoryShelf(Shelf):
+    """One on a storage in memory."""
+
+    def connect(self, plan=None):
+        """Return connections of a process."""
+        transport = partial(self.storage.transport, plan or Plan())
+        self.opened.append(Connections(self.storage.connection_string, transport=transport))
+        return self.opened[-1]
 
 
 class _Silent:
@@ -274,8 +286,8 @@ ACTS = {
 }
 
 
-def _prepare(azurite, act):
-    shelf = Shelf(azurite)
+def _prepare(act):
+    shelf = MemoryShelf(MemoryStorage())
     for step in ACTS[act][0]:
         step(shelf.index())
     if act == "compare":
@@ -300,10 +312,10 @@ def _try_broken(shelf, act, plan):
 
 @pytest.mark.parametrize("act", ACTS)
 @pytest.mark.parametrize("mode", MODES)
-def test_an_act_that_is_killed_or_refused_anywhere_counts_once(azurite, act, mode):
+def test_an_act_that_is_killed_or_refused_anywhere_counts_once(act, mode):
     """Every request is broken in every way. The sums are the members at once, and the entries after the comparison."""
     for at in itertools.count(1):
-        shelf, plan = _prepare(azurite, act), Plan.of(at, mode)
+        shelf, plan = _prepare(act), Plan.of(at, mode)
         _try_broken(shelf, act, plan)
         checker = shelf.index()
         for _ in range(3):

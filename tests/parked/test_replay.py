@@ -275,9 +275,9 @@ def test_the_recorded_requests_are_the_requests(make_ward):
 
 
 @pytest.mark.parametrize(("at", "mode"), every_tenth(product(range(1, len(RECORDED) + 1), MODES)))
-def test_one_fault_anywhere_in_a_replay_forgets_nothing(make_ward, at, mode):
+def test_one_fault_anywhere_in_a_replay_forgets_nothing(make_ward_in_memory, at, mode):
     """Another process goes on with the row, and the chunk is done once. Without a row, the operator asks again."""
-    ward, plan = make_ward(1), Plan.of(at, mode)
+    ward, plan = make_ward_in_memory(1), Plan.of(at, mode)
     ward.is_broken = False
     selection = Selection(job=ward.worlds[0].job)
     with suppress(KilledError, Exception):

@@ -14,7 +14,7 @@ from tests.faults.plan import MODES, UNTOLD, KilledError, Plan
 
 CHUNKS = 3
 #: An entry that is sent: its bytes, its mark, its message, its new state.
-SENT = ["GET parked", "PUT parked", "POST ward", "PUT parked"]
+SENT = ["GET parked", "PUT parked", "POST work", "PUT parked"]
 #: An entry that is closed: its new state, and the index of causes.
 CLOSED = ["PUT parked", "POST $batch"]
 #: The requests of a replay of three entries in waves of 1 and 2: a change here is a change of the bill.
@@ -29,11 +29,11 @@ RECORDED = [
 
 
 @pytest.fixture
-def mended(make_ward):
+def mended(make_ward_in_memory):
     """Make three parked chunks of one cause that is gone."""
 
     def make():
-        ward = make_ward(CHUNKS)
+        ward = make_ward_in_memory(CHUNKS)
         with ward.process() as process:
             for entry in ward.entries:
                 process.parked.change(entry, replace(entry, reason=f"failed:{ward.queue.queue_name}"))

@@ -10,9 +10,10 @@ import pytest
 
 from shared.parked.entry import EntryState
 from shared.parked.poison_policy import DEFAULT_POLICY
+from tests.faults.memory.storage import MemoryStorage
 from tests.faults.plan import MODES, KilledError, Plan
 from tests.left_out import every_tenth
-from tests.process.world import World
+from tests.process.world import MemoryWorld
 
 #: More deliveries than any scenario needs after its one fault.
 ENOUGH = 30
@@ -70,10 +71,10 @@ RUNS = [(name, at, mode) for name, sites in RECORDED.items() for at in range(1, 
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_recorded_requests_are_the_requests(provisioned, name, monkeypatch):
+def test_the_recorded_requests_are_the_requests(name, monkeypatch):
     """What is enumerated below is everything that the scenario sends."""
     count, fault = scenario(name, monkeypatch)
-    world, plan = prepared(provisioned, fault), Plan()
+    world, plan = prepared(fault), Plan()
     # One that fails is delivered again.
     with suppress(ZeroDivisionError):
         world.deliver(count, plan)
@@ -81,10 +82,10 @@ def test_the_recorded_requests_are_the_requests(provisioned, name, monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "at", "mode"), every_tenth(RUNS))
-def test_one_fault_anywhere_loses_nothing_and_parks_nothing_healthy(provisioned, name, at, mode, monkeypatch):
+def test_one_fault_anywhere_loses_nothing_and_parks_nothing_healthy(name, at, mode, monkeypatch):
     """Afterwards the chunk is done or parked, never both, its bytes are kept, and the ledger was told the truth."""
     count, fault = scenario(name, monkeypatch)
-    world, plan = prepared(provisioned, fault), Plan.of(at, mode)
+    world, plan = prepared(fault), Plan.of(at, mode)
     is_settled = handled(world, count, plan)
     assert plan.fired
     while not is_settled:
@@ -101,9 +102,9 @@ def scenario(name, monkeypatch):
     return SCENARIOS[name]
 
 
-def prepared(azurite, fault):
-    """Return a world whose workload has this fault."""
-    world = World(azurite)
+def prepared(fault):
+    """Return a world, in memory, whose workload has this fault."""
+    world = MemoryWorld(MemoryStorage())
     world.workload.fault = fault
     return world
 

@@ -6,6 +6,7 @@ import json
 import uuid
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from io import BytesIO
 
 import msgspec
@@ -116,8 +117,8 @@ class Finishing:
 class World:
     """What outlasts a process: storage, the bus, and the work message."""
 
-    def __init__(self, azurite, lines=LINES):
-        self.azurite, self.clock = azurite, ManualClock()
+    def __init__(self, storage, lines=LINES):
+        self.storage, self.clock = storage, ManualClock()
         self.job = f"job-{next(_numbers)}-{id(self):x}"
         self.sent, self.begun, self.finishing, self.workload = [], [], Finishing(), Sales()
         self.message = self._published(lines)
@@ -130,13 +131,17 @@ class World:
             frame = compress(text, Codec.ZSTD)
             frames.append((len(stored), len(frame), text.count(b"\n"), _sha256(frame)))
             stored += frame
-        with Connections(self.azurite.connection_string) as connections:
+        with self.connect(Plan()) as connections:
             store = PayloadStore(connections.blobs.get_container_client("payloads"))
             blob = store.put(self.job, BytesIO(stored), len(stored), _sha256(stored))
         return ChunkMessage(
             job=self.job, chunk=0, revision=1, workload="sales", codec="zstd", frames=frames, first_id=100,
             blob=blob.name, etag=blob.etag,
         )  # fmt: skip
+
+    def connect(self, plan):
+        """Return connections whose requests are faulted as planned."""
+        return Connections(self.storage.connection_string, transport=plan.transport)
 
     def process(self, plan=None):
         """Return a process of the app, whose requests are faulted as planned."""
@@ -188,12 +193,20 @@ class World:
         return self.told[1]
 
 
+class MemoryWorld(World):
+    """One whose storage is in memory."""
+
+    def connect(self, plan):
+        """Return connections whose requests are faulted as planned."""
+        return Connections(self.storage.connection_string, transport=partial(self.storage.transport, plan))
+
+
 class Process:
     """One process of the app."""
 
     def __init__(self, world, plan):
         self._world, self.plan = world, plan
-        self.connections = Connections(world.azurite.connection_string, transport=plan.transport)
+        self.connections = world.connect(plan)
         blobs, table = self.connections.blobs, self.connections.tables.get_table_client("parked")
         tables = self.connections.tables
         self.ledger = TableLedger(tables.get_table_client("jobs"), tables.get_table_client("jobindex"))

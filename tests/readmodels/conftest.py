@@ -43,6 +43,10 @@ class House:
         for name in self.table_names.values():
             self.own.connections.tables.create_table(name)
 
+    def connect(self, plan):
+        """Return connections of a process. With a plan, its requests may break."""
+        return Connections.parse(self.settings, transport=plan and plan.transport, retries=0 if plan else 2)
+
     @property
     def table_names(self):
         """Names of tables that no other test has."""
@@ -110,9 +114,7 @@ class Process:
 
     def __init__(self, house, plan=None):
         self.house = house
-        self.connections = Connections.parse(
-            house.settings, transport=plan and plan.transport, retries=0 if plan else 2
-        )
+        self.connections = house.connect(plan)
         tables = self.connections.tables
         self.slots = {slot: SlotTable(tables.get_table_client(house.table_names[slot])) for slot in Slot}
         self.pointers = Pointers(tables.get_table_client(house.table_names["models"]), house.clock)

@@ -1,4 +1,4 @@
-"""Warm, crash, take back: over real storage and real HTTP, with every request lost or its process ended."""
+"""Warm, crash, take back: over real HTTP, with every request lost or its process ended."""
 
 import copy
 from contextlib import suppress
@@ -11,6 +11,7 @@ from shared.errors import NewerVersionError, ScalingRefusedError, SluiceError
 from shared.scaling import ResourceManager, WarmRequest
 from shared.scaling.instances import LEAD
 from shared.scaling.warm_decisions import WATCH
+from tests.faults.memory.storage import MemoryStorage
 from tests.faults.plan import UNTOLD, KilledError, Plan
 from tests.scaling.conftest import GATE, REQUEST, Night
 from tests.scaling.resource_manager_server import CONFIGURATION, OTHERS, SITE
@@ -170,15 +171,16 @@ def test_warm_crash_take_back(night, kind, minute):
 
 
 @pytest.mark.parametrize("fault", ["dropped", "lost", 409, 412])
-def test_a_request_to_azure_that_fails_is_made_again_by_the_next_tick(connections, server, clock, fault, stride):
+def test_a_request_to_azure_that_fails_is_made_again_by_the_next_tick(server, clock, fault, stride):
     """Whichever it is; a reply that was lost after its effect leads to no second effect."""
-    numbers = len(whole(Night(connections, server, clock)))
+    with MemoryStorage().connections() as connections:
+        numbers = len(whole(Night(connections, server, clock)))
     assert numbers > 10
     for number in range(1, numbers + 1, stride):
         server.requests.clear()
         server.faults = {number: fault}
-        night = Night(connections, server, clock)
-        whole(night)
+        with MemoryStorage().connections() as connections:
+            whole(Night(connections, server, clock))
         assert server.faults == {}
         assert server.counts == COLD
 
@@ -207,14 +209,18 @@ def whole(night):
 
 @pytest.mark.parametrize("mode", UNTOLD)
 @pytest.mark.parametrize("act", ["plan", "warm", "give back", "forget"])
-def test_a_fault_at_any_storage_request_is_completed_by_the_next_tick(
-    *, act, mode, connections, provisioned, server, clock, stride
-):
+def test_a_fault_at_any_storage_request_is_completed_by_the_next_tick(*, act, mode, server, clock, stride, monkeypatch):
     """Every request of each act is lost or its process ended; then nothing is left of it, and nothing was missed."""
+    # The pauses before repetitions are of no interest here, only the repetitions.
+    monkeypatch.setattr("shared.azure.connections.PAUSE", 0)
 
     def run(plan):
-        with Connections(provisioned.connection_string, transport=plan.transport) as broken:
-            crash(act, Night(connections, server, clock), Night(broken, server, clock))
+        storage = MemoryStorage()
+        with (
+            storage.connections() as whole,
+            Connections(storage.connection_string, transport=lambda: storage.transport(plan)) as broken,
+        ):
+            crash(act, Night(whole, server, clock), Night(broken, server, clock))
         return plan.count
 
     count = run(Plan())

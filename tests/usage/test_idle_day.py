@@ -145,11 +145,8 @@ def empty_azurite():
         yield azurite
 
 
-@pytest.mark.parametrize(
-    ("dequeue", "is_on"),
-    [pytest.param(*day, marks=pytest.mark.ci("a whole day is slow")) for day in (("trigger", False), ("push", False))]
-    + [("push", True)],
-)
+@pytest.mark.ci("a whole day is slow")
+@pytest.mark.parametrize(("dequeue", "is_on"), [("trigger", False), ("push", False), ("push", True)])
 def test_a_whole_idle_day_costs_what_is_reckoned(dequeue, is_on, empty_azurite, broker):
     """1,440 ticks and the notes of the diary, at their own hours: the app requests what the arithmetic says, no more.
 

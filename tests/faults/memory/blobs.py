@@ -37,12 +37,20 @@ class Blobs:
         """Answer one request."""
         container, _, name = asked.path.partition("/")
         blobs = self.content.get(container)
+        if not name and asked.method == "PUT":
+            return self._create(container)
         if blobs is None:
             return refusal(404, "ContainerNotFound")
         if not name:
             return _listed(container, blobs, asked.query)
         refused = _condition(blobs.get(name), asked) or _lease_condition(blobs.get(name), asked)
         return refused or getattr(self, f"_{asked.method.lower()}")(blobs, name, asked)
+
+    def _create(self, container):
+        if container in self.content:
+            return refusal(409, "ContainerAlreadyExists")
+        self.content[container] = {}
+        return Reply(201, headers={"ETag": '"0x0"', "Last-Modified": http_date(self._storage.now)})
 
     def _put(self, blobs, name, asked):
         found = blobs.get(name)

@@ -10,6 +10,7 @@ from requests.structures import CaseInsensitiveDict
 from tests.faults.memory.reply import Asked, Reply
 
 _ENTITY = re.compile(r"(\w+)\(PartitionKey='((?:[^']|'')*)',RowKey='((?:[^']|'')*)'\)")
+_TABLE = re.compile(r"Tables\('(\w+)'\)")
 _TERM = re.compile(r"(\w+) (eq|ne|lt|le|gt|ge) (?:'((?:[^']|'')*)'|(-?\d+)L?)")
 _PART = re.compile(rb"(\w+) (\S+) HTTP/1.1\r?\n(.*?)\r?\n\r?\n(.*)", re.DOTALL)
 _JSON = {"Content-Type": "application/json;odata=minimalmetadata"}
@@ -33,8 +34,19 @@ class Tables:
             if asked.method == "GET":
                 return self._get(table, key)
             return self._write(table, key, asked)
+        if asked.path == "Tables":
+            return self._create(json.loads(asked.body)["TableName"])
+        if asked.method == "DELETE":
+            del self.content[_TABLE.fullmatch(asked.path)[1]]
+            return Reply(204)
         table = self.content[asked.path.removesuffix("()")]
         return self._insert(table, asked) if asked.method == "POST" else _queried(table, asked.query)
+
+    def _create(self, name):
+        if name in self.content:
+            return _refusal(409, "TableAlreadyExists")
+        self.content[name] = {}
+        return Reply(201, json.dumps({"TableName": name}).encode(), _JSON)
 
     def _get(self, table, key):
         return Reply(200, json.dumps(table[key]).encode(), _JSON) if key in table else _refusal(404, "ResourceNotFound")
