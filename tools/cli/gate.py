@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ from shared.app import Stores
 from shared.errors import NameRefusedError, ReleaseExpiredError, ScheduleRefusedError
 from shared.gate import GateState, HeldSummary, check_name
 from shared.operating import GateActResult, Overview
+from shared.scaling import records_of
 from shared.waiting import Release
 from tools.cli import gate_view as view
 from tools.cli.options import (
@@ -81,9 +83,9 @@ def open_gate(  # noqa: PLR0913 - each option of the command is an argument
                 outcome = stores.gate_operator.open(name, by=by, why=why, once=once)
             else:
                 if cold:
-                    stores.warm_records.drop(name)
-                wanted = warm.request if warm else None
-                outcome = stores.gate_operator.schedule(name, at, by=by, why=why, once=once, warm=wanted)
+                    records_of(stores).drop(name)
+                prepare = partial(records_of(stores).plan, name, warm.request) if warm else None
+                outcome = stores.gate_operator.schedule(name, at, by=by, why=why, once=once, prepare=prepare)
         except ScheduleRefusedError as error:
             typer.echo(f"sluice: {error}", err=True)
             raise typer.Exit(WRONG_CALL) from error
