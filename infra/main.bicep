@@ -158,7 +158,7 @@ var saidWords = [for word in split(decided.SLUICE_CAPABILITIES, ','): trim(word)
 var said = empty(trim(decided.SLUICE_CAPABILITIES)) ? [] : saidWords
 // No such capability is known, so the deployment fails with these words: never silence.
 var wrong = hasRegistration && !contains(said, 'registration')
-var line = union(said, wrong ? ['HAS_REGISTRATION is not read: azd env set SLUICE_CAPABILITIES registration'] : [], empty(consoleClientId) ? [] : ['console'])
+var line = union(said, wrong ? ['HAS_REGISTRATION is not read: azd env set SLUICE_CAPABILITIES registration'] : [], empty(consoleClientId) ? [] : ['console'], hasWarming ? ['warming'] : [])
 var rightsByPart = [for part in parts: part.senders]
 var rights = flatten(rightsByPart)
 var parts = [for one in line: known[one]]

@@ -21,6 +21,8 @@ from shared.values import SettingReader, problems_of
 
 #: The line.
 CAPABILITIES: Final = "SLUICE_CAPABILITIES"
+#: Settings of releases before 0.4.0 that turned a part on by themselves. Read as its word for this release.
+_IMPLIED: Final[Mapping[str, str]] = {"SLUICE_WARM_SITE": "warming"}
 #: The package of the capabilities that come with Sluice. In the wheel it has another name, as this module has.
 _SHIPPED: Final = f"{__name__.rpartition('.')[0].removesuffix('shared')}capabilities"
 _CONSTANT: Final = "CAPABILITY"
@@ -134,6 +136,13 @@ class TickStep(NamedTuple):
     minute: int | None = None
 
 
+class PointerKind(NamedTuple):
+    """A kind of due pointers, and the verb that the tick calls with each one. The tick reads them with those of jobs."""
+
+    kind: str
+    verb: str
+
+
 class CommandGroup(NamedTuple):
     """A group of commands, `sluice NAME ...`, and the import string of its typer app."""
 
@@ -190,6 +199,8 @@ class Capability:
     entities: Callable[[Any], tuple[Entities, ...]] = _no_entities
     triggers: Callable[[Any], tuple[Trigger, ...]] = _no_triggers
     tick: tuple[TickStep, ...] = ()
+    #: Each is in `OF_CAPABILITIES` of `shared/pending.py` too.
+    pointers: tuple[PointerKind, ...] = ()
     reasons: tuple[type[ReasonCode], ...] = ()
     #: Those that it logs, and that the base does not. Their alerts are made where it is on.
     events: tuple[LogEvent, ...] = ()
@@ -250,6 +261,7 @@ class Chosen:
             raise SettingsError(f"{self.said} cannot be built: {type(error).__name__}: {error}") from error
         wanted = [(f"trigger {one.name!r}", one.verb) for one in self.triggers]
         wanted += [("the tick", one.verb) for one in self.capability.tick]
+        wanted += [("the tick", one.verb) for one in self.capability.pointers]
         lacking = [f"{who} calls {verb!r}" for who, verb in wanted if not callable(getattr(verbs, verb, None))]
         if lacking:
             raise SettingsError(f"{self.said}: {', '.join(lacking)}, which build() does not have")
@@ -263,7 +275,9 @@ class Chosen:
 
 def line_of(environ: Mapping[str, str]) -> list[str]:
     """Return the words of the line."""
-    return list(dict.fromkeys(one.strip() for one in environ.get(CAPABILITIES, "").split(",") if one.strip()))
+    said = [one.strip() for one in environ.get(CAPABILITIES, "").split(",") if one.strip()]
+    implied = [name for setting, name in _IMPLIED.items() if environ.get(setting, "").strip()]
+    return list(dict.fromkeys([*said, *implied]))
 
 
 def builtin_names() -> list[str]:

@@ -60,6 +60,8 @@ ROOM_POINTER: Final = "room"
 NET_POINTER: Final = "net"
 #: Jobs that wait for their turn. It is due as long as one does, and its id is always the same.
 FEED_POINTER: Final = "feed"
+#: The kinds that a capability follows.
+OF_CAPABILITIES: Final = {WARM_POINTER: "warming"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from shared.errors import SettingsError
 from shared.grammar import read_rooms
 from shared.names import find_switched, misspelt, unread
 from shared.parked import DEFAULT_POLICY, PoisonPolicy
-from shared.scaling import PUBLIC, WarmChoice
 from shared.telemetry import TelemetryChoice
 from shared.topology import MOST_WORK_QUEUES, Entities, rooms as entities_of_rooms, topology
 from shared.values import SettingReader, problems_of
@@ -81,14 +80,6 @@ SETTINGS = (
         "what the app's own requests may cost on a day, in the currency of the prices: slows work down; or `none`",
         "none",
     ),
-    _optional("SLUICE_WARM_SITE", "resource id of the app whose instances planned openings warm; empty: no app", ""),
-    _optional(
-        "SLUICE_WARM_IDENTITY",
-        "client id of the identity that may change that app's scale; empty: `sluice tune warm --due` changes it",
-        "",
-    ),
-    _optional("SLUICE_WARM_MOST", "instances that a planned opening may warm, 3 to 900", "20"),
-    _optional("SLUICE_WARM_ENDPOINT", "Azure Resource Manager of that app's cloud", PUBLIC),
     _optional(
         "SLUICE_TELEMETRY",
         "spans and metrics: `off`, `otel` (OpenTelemetry's provider of the process) or `print` (spans in the log)",
@@ -130,7 +121,6 @@ class Settings:
     poison: PoisonPolicy
     #: None: no budget.
     budget_per_day: Decimal | None
-    warm: WarmChoice
     telemetry: TelemetryChoice
     #: Those that the line names, each with its choice.
     capabilities: tuple[Chosen, ...]
@@ -166,10 +156,6 @@ class Settings:
         notify_when = read.one_of("SLUICE_NOTIFY_WHEN", When)
         permit_tasks = read.whole_number("SLUICE_PERMIT_TASKS", 1, 32)
         poison = _poison_policy(read)
-        most_warmed = read.whole_number("SLUICE_WARM_MOST", 3, 900)
-        site, identity, endpoint = (read.text(f"SLUICE_WARM_{name}") for name in ("SITE", "IDENTITY", "ENDPOINT"))
-        warm = WarmChoice(site, identity, most_warmed, endpoint)
-        problems += warm.problems()
         budget = read.amount_or_none("SLUICE_BUDGET_PER_DAY")
         telemetry = read.one_of("SLUICE_TELEMETRY", TelemetryChoice)
         chosen = choose(line_of(environ), SETTINGS, environ, problems.append)
@@ -200,7 +186,6 @@ class Settings:
             permit_tasks=permit_tasks,
             poison=poison,
             budget_per_day=budget,
-            warm=warm,
             telemetry=telemetry,
             capabilities=capabilities,
             left_out=left_out,

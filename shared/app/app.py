@@ -19,7 +19,7 @@ from shared.azure import Cause, Connections, because
 from shared.capability import Chosen, TickStep
 from shared.clock import Clock, Closing, all_tried
 from shared.dequeue import AGAIN_AFTER, Takeovers
-from shared.errors import SettingsError
+from shared.errors import CapabilityOffError, SettingsError
 from shared.gate import TAKES_FOR, GateTick
 from shared.memory import Memory
 from shared.messages import Delivery, room_of_work
@@ -31,16 +31,17 @@ from shared.pending import (
     FRONT_POINTER,
     GATE_POINTER,
     NET_POINTER,
+    OF_CAPABILITIES,
     ORPHANS_POINTER,
     OUTBOX_POINTER,
     PENDING,
     REPLAY_POINTER,
     ROLL_POINTER,
     ROOM_POINTER,
-    WARM_POINTER,
     WORK_POINTER,
     Due,
     Followers,
+    Pointer,
     Range,
 )
 from shared.pipeline import Net, Received, Settled
@@ -60,6 +61,8 @@ NET_TAKES: Final = timedelta(seconds=20)
 CAUSES_TAKE: Final = timedelta(seconds=20)
 #: How long a tick steps replays.
 REPLAYS_TAKE: Final = timedelta(seconds=20)
+#: How long work of a capability that is off may be due. A command may do it.
+UNFOLLOWED: Final = timedelta(minutes=30)
 #: Minutes between two drains of the hosts' poison queues: messages there have failed for good, so they may wait.
 POISON_EVERY: Final = 15
 #: Takes the due pointers, and the start of the tick's work in the clock's monotonic seconds.
@@ -147,9 +150,12 @@ def build_tick(stages: AppStages, net: Net, parts: Sequence[BuiltPart] = ()) -> 
     kept = stages.settings.retention
     followers.register(ROLL_POINTER, lambda pointer, _until: stores.rolls.follow(pointer, kept), turn=2)
     followers.register(ROOM_POINTER, lambda pointer, _until: keeper.follow(pointer), turn=2)
-    # Last: Azure may take its time. Without an identity of its own, the app only reports that the checks are late.
-    warm = stages.warmer.follow if stages.settings.warm.identity else stores.warm_records.demand_check
-    followers.register(WARM_POINTER, lambda pointer, _until: warm(pointer), turn=3)
+    for kind, name in OF_CAPABILITIES.items():
+        followers.register(kind, partial(_demand_follower, name, stages.clock), turn=3)
+    for part in parts:
+        for one in part.chosen.capability.pointers:
+            # Last: a service of others may take its time.
+            followers.register(one.kind, _follower_of(part.verbs, one.verb), turn=3)
     return Tick(
         followers=followers,
         first=[
@@ -172,6 +178,20 @@ def build_tick(stages: AppStages, net: Net, parts: Sequence[BuiltPart] = ()) -> 
         ],
         clock=stages.clock,
     )
+
+
+def _follower_of(verbs: Any, verb: str) -> Callable[[Pointer, float], object]:
+    return lambda pointer, _until: getattr(verbs, verb)(pointer)
+
+
+def _demand_follower(name: str, clock: Clock, pointer: Pointer, _until: float) -> None:
+    """Raise CapabilityOffError if a pointer is long due whose capability is off: what it leads to may cost money."""
+    late = clock.now() - pointer.due
+    if late > UNFOLLOWED:
+        raise CapabilityOffError(
+            f"work of the capability {name} is due for {late // timedelta(minutes=1)} minutes, and it is off: name it in "
+            "SLUICE_CAPABILITIES, or end its work by its commands"
+        )
 
 
 def _step_of(verbs: Any, step: TickStep, clock: Clock) -> Step:

@@ -54,7 +54,6 @@ from shared.pipeline import (
     Waking,
     point_at,
 )
-from shared.scaling import InstanceRequest, Warmer, connect_manager
 from shared.settings import Settings
 from shared.topology import URGENT, work_queue_names
 from shared.workloads import Workloads
@@ -382,20 +381,6 @@ class AppStages:
         client = stores.connections.queues.get_queue_client
         queues = list(map(client, work_queue_names(self.settings.work_queues)))
         return QueueFronts(queues, stores.pending, self.clock, client(URGENT))
-
-    @cached_property
-    def warmer(self) -> Warmer:
-        """Warms instances before planned openings, by an identity that is loaded for this alone."""
-        stores, settings = self.stores, self.settings
-        return Warmer(
-            records=stores.warm_records,
-            sources=stores.warm_sources,
-            manager=partial(connect_manager, settings.warm.endpoint, client_id=settings.warm.identity, retries=0),
-            site=settings.warm.site,
-            wanted=InstanceRequest(),
-            overdue=settings.chunk_overdue,
-            clock=self.clock,
-        )
 
     @cached_property
     def orphans(self) -> Orphans:

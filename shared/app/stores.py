@@ -57,7 +57,6 @@ from shared.pipeline import (
     settle_stage,
     work_stages,
 )
-from shared.scaling import WARM_RECORD, WarmRecords, WarmSources
 from shared.settings import Dequeue
 from shared.signals import (
     BusFeedCalls,
@@ -128,7 +127,6 @@ class Stores(Closing):
         self.rules = RulesBlob(self.container("settings"))
         self.traces = Recorder(self.container("settings"))
         self.slots = BlobSlots(self.container(CONTAINER), self.clock)
-        self.warm_records = WarmRecords(BlobStore(self.container("settings"), WARM_RECORD), self.pending, self.clock)
         self.speeds = Speeds(lambda name: BlobStore(self.container("settings"), f"speed/{name}"))
         self.usage = table("usage")
 
@@ -174,18 +172,7 @@ class Stores(Closing):
     @property
     def gate_operator(self) -> Operator:
         """Opens, closes and schedules gates for a person."""
-        return Operator(self.gates, self.pending, self.audit, self.signals, clock=self.clock, warm=self.warm_records)
-
-    @property
-    def warm_sources(self) -> WarmSources:
-        """Reads the facts that decide about instances."""
-        return WarmSources(
-            gates=self.gates,
-            held=self.held,
-            first_chunks=self.first_chunks,
-            ledger=self.ledger,
-            pending=self.pending,
-        )
+        return Operator(self.gates, self.pending, self.audit, self.signals, clock=self.clock)
 
     @property
     def job_operator(self) -> Resume:

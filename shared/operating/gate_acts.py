@@ -6,6 +6,7 @@ The list has the ETag of each blob. A reader that is kept reads a gate's blob ag
 """
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -35,7 +36,6 @@ from shared.gate import (
 )
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
 from shared.pending import AT_ONCE, GATE_POINTER, PendingTable, Pointer
-from shared.scaling import WarmRecords, WarmRequest
 from shared.signals import Signals
 
 #: The upper bound of a schedule: one further ahead is taken for a mistyped year.
@@ -63,7 +63,7 @@ class GateActResult:
 class Operator:
     """Opens and closes gates for a person or a program."""
 
-    def __init__(  # noqa: PLR0913 - each is another part of the installation
+    def __init__(
         self,
         gates: Gates,
         pending: PendingTable,
@@ -71,10 +71,9 @@ class Operator:
         signals: Signals,
         *,
         clock: Clock,
-        warm: WarmRecords,
     ) -> None:
         self._gates, self._pending, self._audit = gates, pending, audit
-        self._signals, self._clock, self._warm = signals, clock, warm
+        self._signals, self._clock = signals, clock
 
     def open(  # noqa: PLR0913 - each is a part of the command
         self,
@@ -113,22 +112,22 @@ class Operator:
         by: str,
         why: str = "",
         once: bool = False,
-        warm: WarmRequest | None = None,
+        prepare: Callable[[Opening, int], object] | None = None,
         seen: Reading | None = None,
         named: ActKey | None = None,
     ) -> GateActResult:
         """Schedule an opening at that time, in whole seconds. The bus holds its signal back until then.
 
-        `warm`: with instances that are ready then. `seen`, `named`: as of `open`.
+        `prepare`: gets the opening and the gate's epoch inside the audited act. `seen`, `named`: as of `open`.
         """
         now = self._clock.now()
         opening = Opening(at=at.replace(microsecond=0), by=by, why=why, once=once)
         _check_schedule(gate, opening.at, now)
         details = {"at": timestamp(opening.at) or "", **({"once": "yes"} if once else {})}
         with self._audit.record(AuditedAct(by, "gate open", check_name(gate), why, details), named) as command:
-            if warm:
-                # Before the opening: instances without an opening are given back, an opening without them would be slow.
-                self._warm.plan(gate, opening.at, self._gates.read(gate).epoch, by, warm)
+            if prepare:
+                # Before the opening: what no opening follows is given up again, an opening without it would be slow.
+                prepare(opening, self._gates.read(gate).epoch)
             pointer = Pointer(GATE_POINTER, opening.at, gate)
             changed = self._gates.change(
                 gate,

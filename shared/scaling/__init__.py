@@ -35,12 +35,13 @@ from shared.scaling.site import (
 from shared.scaling.warm_decisions import WarmRecord as WarmRecord
 from shared.scaling.warm_records import (
     WARM_RECORD as WARM_RECORD,
-    WarmRecords as WarmRecords,
     WarmRequest as WarmRequest,
 )
 from shared.scaling.warmer import (
     FirstChunkDelays as FirstChunkDelays,
     WarmCheck as WarmCheck,
     Warmer as Warmer,
-    WarmSources as WarmSources,
+    build_warmer as build_warmer,
+    records_of as records_of,
+    sources_of as sources_of,
 )

@@ -14,6 +14,7 @@ import msgspec
 from shared.azure import OptimisticStore
 from shared.clock import LOST_RACES, Clock
 from shared.errors import ScalingRefusedError
+from shared.gate import Opening
 from shared.pending import WARM_POINTER, PendingTable, Pointer
 from shared.scaling.warm_decisions import WarmOpening, WarmRecord, add_opening, drop_opening
 from shared.versions import decode_document
@@ -85,15 +86,15 @@ class WarmRecords:
                 "type `sluice tune warm --due`, and let a schedule repeat it"
             )
 
-    def plan(self, gate: str, opens_at: datetime, epoch: int, by: str, wanted: WarmRequest) -> None:
+    def plan(self, gate: str, wanted: WarmRequest, planned: Opening, epoch: int) -> None:
         """Plan the instances of an opening, before the opening itself is planned. `epoch`: that of the gate now."""
         opening = WarmOpening(
             gate=gate,
-            opens_at=opens_at,
+            opens_at=planned.at,
             epoch=epoch,
             within=wanted.within,
             most=wanted.most,
-            by=by,
+            by=planned.by,
         )
 
         def add(read: WarmReading) -> WarmRecord:

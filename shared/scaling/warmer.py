@@ -18,17 +18,19 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
+from azure.storage.blob import ContainerClient
 from msgspec.structs import replace
 
+from shared.azure import BlobStore
 from shared.clock import Clock
 from shared.gate import FirstChunk, FirstChunks, Gates, HeldTable, Spread, spread
 from shared.ledger import Job, JobState, Ledger
 from shared.pending import JOB_POINTER, PendingTable, Pointer
 from shared.scaling.instances import HeldVolume, InstanceRequest, chunk_seconds, count_instances
 from shared.scaling.resource_manager import ResourceManager
-from shared.scaling.site import Site, make_counts_body, scale_of, setting
+from shared.scaling.site import Site, WarmChoice, make_counts_body, scale_of, setting
 from shared.scaling.warm_decisions import (
     OpeningKey,
     WarmDecision,
@@ -38,7 +40,7 @@ from shared.scaling.warm_decisions import (
     decide,
     has_started,
 )
-from shared.scaling.warm_records import WarmReading, WarmRecords
+from shared.scaling.warm_records import WARM_RECORD, WarmReading, WarmRecords
 from shared.telemetry import events, tell
 
 #: Held jobs whose chunks are counted. If there are more, these stand for all, evenly spread over their names.
@@ -116,6 +118,42 @@ class WarmSources:
         found, _told = self.pending.read_known(until)
         names = [pointer.id for pointer in found if pointer.kind == JOB_POINTER]
         return len(names) > MOST_READ or any(_is_at_work(self.ledger.read(name), gate) for name in names)
+
+
+class WarmStores(Protocol):
+    """The stores that warming needs."""
+
+    gates: Gates
+    held: HeldTable
+    first_chunks: FirstChunks
+    pending: PendingTable
+    clock: Clock
+
+    @property
+    def ledger(self) -> Ledger:
+        """The jobs."""
+        ...
+
+    @property
+    def container(self) -> Callable[[str], ContainerClient]:
+        """Names a container."""
+        ...
+
+
+def records_of(stores: WarmStores) -> WarmRecords:
+    """Return the record of an installation. Makes no request."""
+    return WarmRecords(BlobStore(stores.container("settings"), WARM_RECORD), stores.pending, stores.clock)
+
+
+def sources_of(stores: WarmStores) -> WarmSources:
+    """Return the reader of the facts that decide about instances. Makes no request."""
+    return WarmSources(
+        gates=stores.gates,
+        held=stores.held,
+        first_chunks=stores.first_chunks,
+        ledger=stores.ledger,
+        pending=stores.pending,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +245,24 @@ class Warmer:
         wanted = dataclasses.replace(self.wanted, within=opening.within, most=opening.most, chunk_seconds=seconds)
         counts = count_instances(self.sources.measure_held(opening.gate), wanted)
         return replace(opening, wanted={setting(name): count for name, count in counts.items()})
+
+
+def build_warmer(
+    stores: WarmStores,
+    choice: WarmChoice,
+    overdue: timedelta,
+    manager: Callable[[], AbstractContextManager[ResourceManager]],
+) -> Warmer:
+    """Build what carries out the record of an installation. Makes no request. `overdue`: see Warmer."""
+    return Warmer(
+        records=records_of(stores),
+        sources=sources_of(stores),
+        manager=manager,
+        site=choice.site,
+        wanted=InstanceRequest(),
+        overdue=overdue,
+        clock=stores.clock,
+    )
 
 
 def _is_alive(progress: WarmProgress) -> bool:

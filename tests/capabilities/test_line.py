@@ -197,6 +197,17 @@ def test_a_switch_of_before_without_the_line_stops_the_start():
     assert Settings.parse(sample_values() | {"SLUICE_REGISTRATION": "off"}).capabilities == ()
 
 
+def test_the_app_whose_instances_are_warmed_is_the_word_of_warming_for_this_release():
+    """A deployment of 0.3.0 names it alone, and its record must not be left. A wrong one is refused, as before."""
+    site = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Web/sites/app"
+    implied = Settings.parse(sample_values() | {"SLUICE_WARM_SITE": site, "SLUICE_WARM_MOST": "7"})
+    assert (implied.capability("warming").choice.site, implied.capability("warming").choice.most) == (site, 7)
+    assert implied.unread == {}
+    assert Settings.parse(sample_values() | {"SLUICE_WARM_SITE": " "}).capabilities == ()
+    with pytest.raises(SettingsError, match="SLUICE_WARM_SITE: 'my-app' is not the resource id of an app"):
+        Settings.parse(sample_values() | {"SLUICE_WARM_SITE": "my-app"})
+
+
 def test_a_setting_of_a_capability_that_is_off_is_told():
     """Whoever sets it believes it to be on."""
     parsed = Settings.parse(sample_values() | {"SLUICE_SEAT_LANES": "2"})

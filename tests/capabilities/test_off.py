@@ -25,7 +25,7 @@ NO_CODE = ("capabilities/registration/", "tests/", "docs/", ".sluice.json", "too
 #: Made from the list of capabilities, by `make docs` or by the broker's command.
 MADE = ("infra/capabilities.json", "tools/packages/servicebus-local/src/servicebus_local/Config.json")
 #: Of the folder, and only used by it; the app is started without them.
-OWN_MODULES = ("capabilities", "shared.processes", "shared.readmodels", "console", "jinja2")
+OWN_MODULES = ("capabilities", "shared.processes", "shared.readmodels", "shared.scaling", "console", "jinja2")
 
 
 def loaded(line):
@@ -39,6 +39,7 @@ def loaded(line):
 def test_an_app_without_capabilities_imports_nothing_of_one():
     """Each cold start would pay for it."""
     assert [name for name in loaded("") if name.startswith(OWN_MODULES)] == []
+    assert {"capabilities.warming.flows", "shared.scaling.warmer"} <= set(loaded("warming"))
     on = set(loaded("registration"))
     assert {"capabilities.registration.flows", "shared.processes", "shared.readmodels"} <= on
     assert {name for name in on if name.startswith(("capabilities.registration.commands", "typer", "jinja2"))} == set()

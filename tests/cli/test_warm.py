@@ -12,7 +12,7 @@ from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.gate.receipts import FirstChunk, SeenBy, _row_of_first
 from shared.ledger.records import Job, JobState, PlanBlob
-from shared.scaling import WARM_RECORD
+from shared.scaling import WARM_RECORD, records_of
 from shared.scaling.resource_manager import ResourceManager
 from tests.scaling.resource_manager_server import SITE, running
 from tests.scaling.test_carry_out import Operator
@@ -81,7 +81,7 @@ def test_a_planned_opening_says_its_price_before_it_asks(run, gate, stores):
     assert "At most 20 instances until" in done.output
     assert "sluice tune warm --due --yes" in done.output, "the app has no identity for it"
     assert done.exit_code == 1
-    assert stores.warm_records.read().record.is_empty
+    assert records_of(stores).read().record.is_empty
 
 
 def test_where_nothing_is_warmed_it_is_said_how(run, gate, stores):
@@ -89,7 +89,7 @@ def test_where_nothing_is_warmed_it_is_said_how(run, gate, stores):
     _, invoke = run
     done = invoke("gate", "open", gate, "--at", in_minutes(120), "--yes", SLUICE_WARM_SITE="")
     assert "docs/scaling.md says how" in done.output
-    assert stores.warm_records.read().record.is_empty
+    assert records_of(stores).read().record.is_empty
 
 
 def test_an_opening_is_planned_shown_and_dropped(run, gate, stores):
@@ -104,7 +104,7 @@ def test_an_opening_is_planned_shown_and_dropped(run, gate, stores):
     assert (opening["gate"], opening["wanted"]) == (gate, None)
     assert gate in invoke("tune", "warm").stdout
     assert json.loads(invoke(*words, "--cold").stdout)["warm"] is None
-    assert stores.warm_records.read().record.openings == ()
+    assert records_of(stores).read().record.openings == ()
     assert "none are to be given back" in invoke("tune", "warm").stdout
 
 
@@ -144,10 +144,10 @@ def test_the_time_to_the_first_chunk_is_what_was_measured(run, gate, stores):
         table.create_entity(
             _row_of_first(FirstChunk(gate=gate, epoch=epoch, how=SeenBy.PUSH, node="n", opened_at=at, began_at=began))
         )
-    known = stores.warm_records.read()
+    known = records_of(stores).read()
     past = ((gate, opened_at + timedelta(minutes=10) - timedelta(seconds=1)),)
     record = type(known.record)(past=past)
-    assert stores.warm_records.try_write(known, record, None)
+    assert records_of(stores).try_write(known, record, None)
     said = json.loads(invoke("tune", "plan", gate, "--json").stdout)["first_chunk"]
     assert said == {
         "with_instances": {"openings": 1, "p50": 0.25, "p99": 0.25},

@@ -626,6 +626,10 @@ SEEDS = {
             replacing(OF_APP, "  'Storage Table Data Contributor'\n", ""),
             "SluiceStorage__tableServiceUri is given to the app, which has no role for it",
         ),
+        "warmed instances without their capability": (
+            replacing("infra/main.bicep", ", hasWarming ? ['warming'] : [])", ")"),
+            "with hasWarming True, the app has SLUICE_CAPABILITIES ''",
+        ),
         "warmed instances without their identity": (
             replacing(APP, "  SLUICE_WARM_IDENTITY: warmIdentityClientId\n", ""),
             "with hasWarming True, the app has SLUICE_WARM_IDENTITY None",

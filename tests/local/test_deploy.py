@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from tests.own_returns import add_returns
 from tools.local import deploy, readme
 from tools.local.paths import ROOT
 
@@ -113,6 +114,27 @@ def test_a_setting_that_azd_keeps_for_nothing_is_refused(azd, clone, capsys):
     said = capsys.readouterr().err
     assert "SLUICE_CHUNK_ITEMS is set in azd's environment, and no parameter reads it" in said
     assert azd.asked() == []
+
+
+def test_a_process_of_your_own_goes_up_by_the_one_command(azd, clone, monkeypatch, capsys):
+    """What it needs in Azure is written first. A capability that is not there ends the command in a sentence."""
+    add_returns(clone / "own", monkeypatch)
+    own, made = clone / "own" / "settings.json", clone / "own" / "infra" / "capabilities.json"
+    before = own.read_text(), made.read_text()
+    own.write_text('{"SLUICE_CAPABILITIES": "own.returns:RETURNS"}')
+    done = deploy.main([], clone)
+    text = made.read_text()
+    own.write_text('{"SLUICE_CAPABILITIES": "own.returns:RETURN"}')
+    refused = deploy.main([], clone)
+    own.write_text(before[0])
+    made.write_text(before[1])
+    shutil.rmtree(clone / "own" / "returns")
+    said = capsys.readouterr()
+    assert (done, refused) == (0, 1), said.err
+    assert "returns-answers" in text
+    assert "own/infra/capabilities.json is written" in said.out
+    assert "sluice deploy: SLUICE_CAPABILITIES names 'own.returns:RETURN'" in said.err
+    assert azd.asked() == ["deploy", "provision", "env get-values --output json"]
 
 
 def test_a_fault_of_the_template_does_not_go_up(azd, clone, capsys):

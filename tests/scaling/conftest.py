@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -12,8 +13,7 @@ from shared.gate import HeldEntry
 from shared.ledger import change
 from shared.ledger.records import Job, JobState, PlanBlob
 from shared.pending import GATE_POINTER, JOB_POINTER, PENDING, WARM_POINTER, Followers, Pointer, Range
-from shared.scaling import WARM_RECORD, ResourceManager, Warmer, WarmRequest
-from shared.scaling.instances import InstanceRequest
+from shared.scaling import WARM_RECORD, ResourceManager, WarmChoice, WarmRequest, build_warmer, records_of
 from tests.gate.conftest import House, ManualClock, RecordedSignals
 from tests.scaling.resource_manager_server import SITE, running
 from tests.scaling.test_carry_out import Operator
@@ -29,14 +29,9 @@ class Night:
     def __init__(self, connections, server, clock, site=SITE):
         self.server, self.clock, self.manager_kind = server, clock, ResourceManager
         self.stores = stores = Stores(connections, clock=clock, signals=RecordedSignals(), parallel=1)
-        self.warmer = Warmer(
-            records=stores.warm_records,
-            sources=stores.warm_sources,
-            manager=lambda: self.manager_kind(Operator(), server.endpoint, retries=0),
-            site=site,
-            wanted=InstanceRequest(),
-            overdue=OVERDUE,
-            clock=clock,
+        choice = WarmChoice(site=site, identity="", most=20, endpoint=server.endpoint)
+        self.warmer = build_warmer(
+            stores, choice, OVERDUE, lambda: self.manager_kind(Operator(), server.endpoint, retries=0)
         )
         followers = Followers([(Range(PENDING, OVERDUE), stores.pending)], clock)
         followers.register(WARM_POINTER, lambda pointer, _until: self.warmer.follow(pointer))
@@ -62,7 +57,8 @@ class Night:
 
     def schedule(self, opens_in, gate=GATE, warm=REQUEST):
         """Plan the gate's opening."""
-        return self.stores.gate_operator.schedule(gate, self.clock.now() + opens_in, by="ann", warm=warm)
+        prepare = partial(records_of(self.stores).plan, gate, warm)
+        return self.stores.gate_operator.schedule(gate, self.clock.now() + opens_in, by="ann", prepare=prepare)
 
     def release(self, gate=GATE):
         """Open the gate as planned, and have its job run."""
@@ -103,7 +99,7 @@ class Night:
     @property
     def record(self):
         """The record as it is stored."""
-        return self.stores.warm_records.read().record
+        return records_of(self.stores).read().record
 
 
 @pytest.fixture

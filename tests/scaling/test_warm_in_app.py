@@ -83,6 +83,20 @@ def test_without_an_identity_the_app_asks_for_no_token_and_says_when_checks_are_
     assert (identity.asked, night.server.requests) == ([], [])
 
 
+def test_an_app_without_warming_says_so_where_instances_are_left(app_of, night, identity, told):
+    """The line lost the word: what is not given back costs money. A command may do it within half an hour."""
+    app = app_of(SLUICE_WARM_SITE="")
+    night.schedule(timedelta(hours=1))
+    night.clock.advance(minutes=50 + 29)
+    night.stores.gate_operator.close(GATE, by="bob")
+    app.tick()
+    night.clock.advance(minutes=2)
+    with pytest.raises(Exception, match="work of the capability warming is due for 31 minutes, and it is off"):
+        app.tick()
+    assert "capability warming" in str(told(events.TICK_FAILED))
+    assert (len(night.pointers), identity.asked, night.server.requests) == (1, [], [])
+
+
 def test_a_record_of_a_newer_version_waits_and_no_tick_fails(app_of, night, told, identity):
     """Its pointer stays due, so a newer instance gives the instances back; this one says what it met."""
     app = app_of(SLUICE_WARM_IDENTITY="for-instances")

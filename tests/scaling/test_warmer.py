@@ -3,12 +3,13 @@
 import copy
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
 from shared.azure.connections import Connections
 from shared.errors import NewerVersionError, ScalingRefusedError, SluiceError
-from shared.scaling import ResourceManager, WarmRequest
+from shared.scaling import ResourceManager, WarmRequest, records_of
 from shared.scaling.instances import LEAD
 from shared.scaling.warm_decisions import WATCH
 from tests.faults.memory.storage import MemoryStorage
@@ -96,7 +97,7 @@ def test_a_cancelled_opening_gives_them_back_and_a_moved_one_has_them_later(nigh
 def test_an_opening_without_them_drops_those_that_were_planned(night):
     """As `gate open --at --cold` does."""
     night.schedule(HOUR)
-    night.stores.warm_records.drop(GATE)
+    records_of(night.stores).drop(GATE)
     night.minutes(60)
     assert night.server.requests == []
     assert (night.record.is_empty, night.pointers) == (True, [])
@@ -243,7 +244,8 @@ def crash(act, night, faulty):
     opens_at = night.clock.now() + timedelta(minutes=20)
 
     def plan(process):
-        process.stores.gate_operator.schedule(GATE, opens_at, by="ann", warm=REQUEST)
+        prepare = partial(records_of(process.stores).plan, GATE, REQUEST)
+        process.stores.gate_operator.schedule(GATE, opens_at, by="ann", prepare=prepare)
 
     do("plan", plan)
     plan(night)
@@ -303,20 +305,20 @@ def test_a_check_that_nobody_does_is_told_after_half_an_hour(night, clock):
     night.schedule(HOUR)
     (pointer,) = night.pointers
     clock.advance(minutes=50 + 29)
-    night.stores.warm_records.demand_check(pointer)
+    records_of(night.stores).demand_check(pointer)
     clock.advance(minutes=2)
     with pytest.raises(ScalingRefusedError, match="sluice tune warm --due"):
-        night.stores.warm_records.demand_check(pointer)
+        records_of(night.stores).demand_check(pointer)
 
 
 def test_a_record_that_is_none_is_refused(night, connections):
     """With the way out."""
     connections.blobs.get_container_client("settings").upload_blob("warm", b'{"v": 1, "openings": 3}', overwrite=True)
     with pytest.raises(ScalingRefusedError, match="restore an earlier version"):
-        night.stores.warm_records.read()
+        records_of(night.stores).read()
     connections.blobs.get_container_client("settings").upload_blob("warm", b'{"v": 2}', overwrite=True)
     with pytest.raises(NewerVersionError, match="deploy the newer version"):
-        night.stores.warm_records.read()
+        records_of(night.stores).read()
 
 
 def test_the_lead_is_before_the_opening():

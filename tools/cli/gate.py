@@ -5,6 +5,7 @@ import re
 import secrets
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -14,6 +15,7 @@ from shared.app import Stores
 from shared.errors import NameRefusedError, ReleaseExpiredError, ScheduleRefusedError
 from shared.gate import GateState, HeldSummary, Roll, check_name
 from shared.operating import AuditedAct, GateActResult, Overview, hash_seed
+from shared.scaling import records_of
 from shared.waiting import Release
 from tools.cli import gate_view as view
 from tools.cli.options import (
@@ -100,9 +102,9 @@ def open_gate(  # noqa: PLR0913 - each option of the command is an argument
                 outcome = stores.gate_operator.open(name, by=by, why=why, once=once, seed=seed)
             else:
                 if cold:
-                    stores.warm_records.drop(name)
-                wanted = warm.request if warm else None
-                outcome = stores.gate_operator.schedule(name, at, by=by, why=why, once=once, warm=wanted)
+                    records_of(stores).drop(name)
+                prepare = partial(records_of(stores).plan, name, warm.request) if warm else None
+                outcome = stores.gate_operator.schedule(name, at, by=by, why=why, once=once, prepare=prepare)
         except ScheduleRefusedError as error:
             typer.echo(f"sluice: {error}", err=True)
             raise typer.Exit(WRONG_CALL) from error

@@ -23,7 +23,9 @@ from shared.scaling import (
     connect_manager,
     plan,
     prepare,
+    records_of,
     send,
+    sources_of,
 )
 from shared.usage import load
 from tools.cli.cost_view import money, plain
@@ -74,7 +76,8 @@ def plan_for_gate(  # noqa: PLR0913 - each is one fact about the installation or
         raise typer.BadParameter("say which app: --subscription, --resource-group and --app", param_hint="--apply")
     with connected(settings) as connections:
         stores = Stores(connections)
-        held, measured = stores.warm_sources.measure_held(gate), stores.warm_sources.chunk_seconds()
+        sources = sources_of(stores)
+        held, measured = sources.measure_held(gate), sources.chunk_seconds()
         wanted = InstanceRequest(
             within=timedelta(minutes=minutes),
             lead=timedelta(minutes=lead),
@@ -82,7 +85,7 @@ def plan_for_gate(  # noqa: PLR0913 - each is one fact about the installation or
             memory_mb=memory,
         )
         found = plan(held, wanted, load(prices).functions)
-        delays = stores.warm_sources.first_chunk_delays(gate, stores.warm_records.read().record.past)
+        delays = sources.first_chunk_delays(gate, records_of(stores).read().record.past)
         if as_json:
             document = {**_document(gate, held, wanted, found), "first_chunk": _delays_document(delays)}
             typer.echo(json.dumps(document))

@@ -20,13 +20,17 @@ from shared.scaling import (
     InstancePlan,
     InstanceRequest,
     WarmCheck,
+    WarmChoice,
     Warmer,
     WarmRecord,
     WarmRequest,
+    build_warmer,
     connect_manager,
     end_at_latest,
     plan,
     price_at_most,
+    records_of,
+    sources_of,
 )
 from shared.settings import Settings
 from shared.usage import load
@@ -67,21 +71,26 @@ def forecast(
     stores: Stores, settings: Path | None, gate: str, opens_at: datetime, minutes: float
 ) -> WarmForecast | None:
     """Return the instances for a planned opening. None: none are warmed."""
-    values = load_settings(settings)
-    if not values.get("SLUICE_WARM_SITE"):
+    choice = _choice(Settings.parse(load_settings(settings)))
+    if choice is None:
         return None
-    parsed = Settings.parse(values)
-    within = timedelta(minutes=minutes)
-    seconds, held = stores.warm_sources.chunk_seconds(), stores.warm_sources.measure_held(gate)
-    wanted = InstanceRequest(within=within, most=parsed.warm.most, chunk_seconds=seconds)
+    within, sources = timedelta(minutes=minutes), sources_of(stores)
+    seconds, held = sources.chunk_seconds(), sources.measure_held(gate)
+    wanted = InstanceRequest(within=within, most=choice.most, chunk_seconds=seconds)
     return WarmForecast(
-        request=WarmRequest(parsed.warm.site, within, parsed.warm.most),
+        request=WarmRequest(choice.site, within, choice.most),
         wanted=wanted,
         held=held,
         plan=plan(held, wanted, load().functions),
         opens_at=opens_at,
-        is_automatic=bool(parsed.warm.identity),
+        is_automatic=bool(choice.identity),
     )
+
+
+def _choice(settings: Settings) -> WarmChoice | None:
+    """Return the choice of the capability `warming`, or None where no app is warmed."""
+    found = settings.capability("warming")
+    return found.choice if found and found.choice.site else None
 
 
 def forecast_lines(found: WarmForecast | None) -> list[str]:
@@ -128,7 +137,7 @@ def show_warm(  # noqa: PLR0913 - each option of the command is an argument
     with connected(settings) as connections:
         stores = Stores(connections)
         changed = _carry_out(stores, load_settings(settings), by, why, is_sure=yes) if due else []
-        record = stores.warm_records.read().record
+        record = records_of(stores).read().record
     if as_json:
         typer.echo(json.dumps({**_document(record), "changed": changed}))
         return
@@ -139,27 +148,20 @@ def show_warm(  # noqa: PLR0913 - each option of the command is an argument
 
 def _carry_out(stores: Stores, values: Mapping[str, str], by: str, why: str, *, is_sure: bool) -> list[str]:
     parsed = Settings.parse(values)
-    if not parsed.warm.site:
+    choice = _choice(parsed)
+    if choice is None:
         typer.echo("sluice: SLUICE_WARM_SITE is empty: set it to the resource id of the app", err=True)
         raise typer.Exit(WRONG_CALL)
-    warmer = Warmer(
-        records=stores.warm_records,
-        sources=stores.warm_sources,
-        manager=partial(connect_manager, parsed.warm.endpoint),
-        site=parsed.warm.site,
-        wanted=InstanceRequest(),
-        overdue=parsed.chunk_overdue,
-        clock=stores.clock,
-    )
+    warmer = build_warmer(stores, choice, parsed.chunk_overdue, partial(connect_manager, choice.endpoint))
     pointers = [pointer for pointer in stores.pending.due(stores.clock.now()) if pointer.kind == WARM_POINTER]
     check = warmer.check()
     if check is not None and not _change(
-        warmer, check, stores, AuditedAct(by, "scale warm", parsed.warm.site, why), is_sure=is_sure
+        warmer, check, stores, AuditedAct(by, "scale warm", choice.site, why), is_sure=is_sure
     ):
         typer.echo("sluice: another process was first; type it again to see what is left", err=True)
         return []
     for pointer in pointers:
-        stores.warm_records.forget(pointer)
+        warmer.records.forget(pointer)
     return check.differences if check else []
 
 

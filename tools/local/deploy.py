@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from shared.errors import SettingsError
 from shared.own import FILE as OWN_SETTINGS, lay, read_own
 from shared.settings import BILLING
 from tools.local.errors import StackError
-from tools.local.infra import checks, package
+from tools.local.infra import capabilities, checks, package
 from tools.local.infra.checks.app_settings import given_settings
 from tools.local.infra.checks.parameters import FILE, environment_of
 from tools.local.infra.project import Project
@@ -49,8 +50,21 @@ def _run(root: Path, *, is_check: bool) -> int:
             "`make deploy ARGS=--check`"
         )
     values = _values(azd, root) if azd else {}
+    _write_own(root)
     _check(Project(root), values)
     return 0 if is_check or azd is None else _deploy(azd, values, root)
+
+
+def _write_own(root: Path) -> None:
+    """Write what the project's own capabilities need in Azure, as `make docs` does."""
+    file = root / capabilities.OWN_NAME
+    try:
+        text = capabilities.own_text(root)
+    except SettingsError as error:
+        raise StackError(str(error)) from error
+    if file.read_text() != text:
+        file.write_text(text)
+        print(f"sluice deploy: {capabilities.OWN_NAME} is written: commit it", flush=True)
 
 
 def _deploy(azd: str, values: Mapping[str, str], root: Path) -> int:

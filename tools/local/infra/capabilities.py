@@ -1,6 +1,7 @@
 """Writes infra/capabilities.json, which Bicep reads: by the word of the line, all that a capability brings to a deployment."""
 
 import json
+from pathlib import Path
 from typing import Any, Final
 
 from shared.capability import Chosen, builtin_names, choose, find, line_of
@@ -14,7 +15,8 @@ from tools.local.paths import ROOT
 
 FILE = ROOT / "infra" / "capabilities.json"
 #: The same of a project's own capabilities, which its settings name.
-OWN_FILE = ROOT / "own" / "infra" / "capabilities.json"
+OWN_NAME: Final = "own/infra/capabilities.json"
+OWN_FILE = ROOT / OWN_NAME
 #: The count of a capability whose entities are always the same.
 UNCOUNTED: Final = "none"
 
@@ -33,9 +35,9 @@ def text() -> str:
     return json.dumps({said: document(said) for said in builtin_names()}, indent=2) + "\n"
 
 
-def own_text() -> str:
+def own_text(root: Path = ROOT) -> str:
     """Return the file of the capabilities that are the project's own: those of its line that have a colon."""
-    line = line_of(read_own(ROOT, {}))
+    line = line_of(read_own(root, {}))
     return json.dumps({said: document(said) for said in line if ":" in said}, indent=2) + "\n"
 
 

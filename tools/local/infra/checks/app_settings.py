@@ -90,7 +90,7 @@ def _warming(project: Project) -> Iterator[Finding]:
     """Yield settings of warmed instances that are there unasked, or missing where the operator wants them."""
     for is_wanted in (False, True):
         deployment = project.deployed(hasWarming=is_wanted)
-        for name in ("SLUICE_WARM_SITE", "SLUICE_WARM_IDENTITY"):
+        for name in (CAPABILITIES, "SLUICE_WARM_SITE", "SLUICE_WARM_IDENTITY"):
             for where, given in (("the app", given_settings(deployment)), ("the command", deployment.outputs)):
                 if bool(given.get(name)) is not is_wanted:
                     yield Finding("infra", f"with hasWarming {is_wanted}, {where} has {name} {given.get(name)!r}")
