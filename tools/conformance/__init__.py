@@ -9,7 +9,7 @@ Reading order:
 """
 
 from tools.conformance.belongings import Leftover, first_line
-from tools.conformance.bus_site import prepared
+from tools.conformance.bus_site import ROLE, prepared
 from tools.conformance.bus_wishes import COLOUR, LOCK, PREFIX, QUEUES, TOPICS, QueueWish, TopicWish
 from tools.conformance.examination import Report, examine
 from tools.conformance.judgement import Finding, Observation, State, judge
@@ -23,6 +23,7 @@ __all__ = [
     "PROPERTIES",
     "QUEUES",
     "REQUESTS",
+    "ROLE",
     "SECONDS",
     "TOPICS",
     "Finding",
