@@ -236,7 +236,14 @@ def test_an_account_from_the_environment_is_not_opened_with_the_key_of_a_file(tm
     }
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"Values": 3}', "{"])
+def test_the_settings_of_an_app_are_read_as_azure_prints_them(tmp_path):
+    """A list of names and values."""
+    file = tmp_path / "app.json"
+    file.write_text(json.dumps([{"name": "SluiceBus", "slotSetting": False, "value": "bus"}]))
+    assert load(file, {})["SluiceBus"] == "bus"
+
+
+@pytest.mark.parametrize("text", ["", "[3]", '{"Values": 3}', "{"])
 def test_a_file_that_is_no_settings_file_is_refused(sluice, text, tmp_path):
     """A wrong file is named, with what was expected."""
     (tmp_path / "x.json").write_text(text)

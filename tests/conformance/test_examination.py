@@ -2,22 +2,18 @@
 
 from secrets import token_hex
 
-import pytest
+from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 from azure.storage.blob import ResourceTypes
+from servicebus_local.entities import DeliveryRules, Namespace, Queue
 from servicebus_local.launcher import Broker
 
 from shared.azure import Connections, usage_of_counts
 from shared.azure.meter import BUS
+from shared.azure.transport import PlainTransport
 from tests.conformance.storage_proxy import EVERYTHING, Reply, connection_string, in_front_of
 from tools.conformance import PREFIX, PROPERTIES, REQUESTS, State, examine
-from tools.local.doctors_entities import doctors_entities
-
-
-@pytest.fixture(scope="module")
-def doctors_broker():
-    """A broker with the prepared entities and no others."""
-    with Broker.start(doctors_entities()) as running:
-        yield running
+from tools.conformance.bus_site import prepared
+from tools.conformance.bus_wishes import LOCK, LOCKS
 
 
 def states(report):
@@ -36,10 +32,10 @@ def left_in(azurite):
     return [name for name in names if name.startswith((PREFIX, PREFIX.replace("-", "")))]
 
 
-def test_everything_holds_at_the_stand_ins_and_nothing_stays(azurite, doctors_broker):
+def test_everything_holds_at_the_stand_ins_and_nothing_stays(azurite, broker):
     """Each property is tried, with no more requests than the price says."""
     ended = []
-    with Connections(azurite.connection_string, doctors_broker.connection_string, retries=0) as connections:
+    with Connections(azurite.connection_string, broker.connection_string, retries=0) as connections:
         report = examine(connections, PROPERTIES, token_hex(4), lambda *numbers: ended.append(numbers))
         counts = usage_of_counts(connections.meter.tally.counts())
     assert [one for one in report.findings if one.state is not State.HOLDS] == []
@@ -47,6 +43,8 @@ def test_everything_holds_at_the_stand_ins_and_nothing_stays(azurite, doctors_br
     assert (report.ok, report.left, report.borrowed) == (True, [], [])
     assert [one for one, _ in ended] == list(range(1, ended[0][1] + 1))
     assert left_in(azurite) == []
+    with Connections("", broker.connection_string) as connections, connections.bus_administration() as admin:
+        assert not [one.name for one in (*admin.list_queues(), *admin.list_topics()) if one.name.startswith(PREFIX)]
     used = {}
     for charge, number in counts.items():
         used[charge.meter] = used.get(charge.meter, 0) + number
@@ -56,14 +54,35 @@ def test_everything_holds_at_the_stand_ins_and_nothing_stays(azurite, doctors_br
     assert set(told) <= {*used, BUS}
 
 
-def test_a_bus_without_administration_and_prepared_entities_is_unchecked(azurite, broker):
+def test_a_bus_without_administration_and_prepared_entities_is_unchecked(azurite, broker, monkeypatch):
     """The reason says both, and where to read on."""
+
+    def silent(*_, **__):
+        raise ServiceRequestError("nothing listens")
+
+    monkeypatch.setattr(PlainTransport, "send", silent)
     with Connections(azurite.connection_string, broker.connection_string, retries=0) as connections:
         report = examine(connections, ["bus.duplicates"], token_hex(4), lambda *_: None)
     (finding,) = report.findings
     assert (finding.state, report.left) == (State.UNCHECKED, [])
     assert "administration of the bus does not answer" in finding.why
     assert "docs/proof.md" in finding.why
+
+
+def test_a_login_that_may_make_no_entities_uses_the_prepared_ones(azurite, monkeypatch):
+    """On a bus of which it may use the messages alone."""
+
+    def refuse(*_, **__):
+        raise ClientAuthenticationError("Manage is required")
+
+    monkeypatch.setattr(PlainTransport, "send", refuse)
+    prepared_ones = Namespace((Queue(prepared(LOCKS.name), DeliveryRules(lock=LOCK)),))
+    with (
+        Broker.start(prepared_ones) as bus,
+        Connections(azurite.connection_string, bus.connection_string) as connections,
+    ):
+        report = examine(connections, ["bus.lock"], token_hex(4), lambda *_: None)
+    assert (report.ok, [one.state for one in report.findings]) == (True, [State.HOLDS])
 
 
 def refusing_to_make(one, forward):

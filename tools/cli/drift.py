@@ -78,7 +78,7 @@ def _look_at_app(settings: Mapping[str, str], app: Path | None) -> Iterator[Find
     yield judge_schedule(settings)
     yield _workloads(settings, app)
     if settings.get(_ADDRESS):
-        yield _version(settings[_ADDRESS])
+        yield look_at_version(settings[_ADDRESS])
     if not is_of_app(settings):
         yield _unchecked("host", "settings", f"needs the app's own settings: these have no {HOST_STORAGE}")
         return
@@ -133,7 +133,7 @@ def _host_storage(settings: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(kind, HOST_STORAGE)
 
 
-def _version(address: str) -> Finding:
+def look_at_version(address: str) -> Finding:
     """Ask the app for its version: the request needs no key, and makes none of storage."""
     kind, name = "app", "version"
     request = f"{address.rstrip('/')}/api/health"
@@ -150,7 +150,7 @@ def _version(address: str) -> Finding:
         if said.get("status") == "refused":
             why = f"its start was refused, and messages wait: look for {said['log']} in its log"
             return Finding(kind, name, why, State.DIFFERS)
-        return Finding(kind, name, f"answers with status {error.code}: `sluice provision`, then deploy", State.FAULTY)
+        return Finding(kind, name, f"answers with status {error.code}: deploy its code (`make deploy`)", State.FAULTY)
     except (OSError, ValueError) as error:
         return Finding(kind, name, f"does not answer at {address}: {error}", State.UNREACHABLE)
     return judge_version(said.get("version"))

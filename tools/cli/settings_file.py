@@ -146,7 +146,11 @@ def _find_file() -> Path | None:
 
 def _values(file: Path) -> dict[str, str]:
     try:
-        values = json.loads(file.read_text())["Values"]
+        document = json.loads(file.read_text())
+        if isinstance(document, list):
+            # As `az functionapp config appsettings list` prints those of an app.
+            return {str(one["name"]): str(one["value"]) for one in document}
+        values = document["Values"]
         return {str(name): str(value) for name, value in values.items()}
     except OSError as error:
         raise NoSettingsError(f"cannot read the settings file {file}: {error.strerror}") from error

@@ -9,16 +9,14 @@ Reading order:
 """
 
 from tools.conformance.belongings import Leftover, first_line
-from tools.conformance.bus_site import ROLE, prepared
-from tools.conformance.bus_wishes import COLOUR, LOCK, PREFIX, QUEUES, TOPICS, QueueWish, TopicWish
+from tools.conformance.bus_site import ROLE
+from tools.conformance.bus_wishes import PREFIX, QUEUES, TOPICS, QueueWish, TopicWish
 from tools.conformance.examination import Report, examine
 from tools.conformance.judgement import Finding, Observation, State, judge
 from tools.conformance.price import REQUESTS, SECONDS
 from tools.conformance.properties import PROPERTIES, Property
 
 __all__ = [
-    "COLOUR",
-    "LOCK",
     "PREFIX",
     "PROPERTIES",
     "QUEUES",
@@ -37,5 +35,4 @@ __all__ = [
     "examine",
     "first_line",
     "judge",
-    "prepared",
 ]
