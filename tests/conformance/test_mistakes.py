@@ -6,6 +6,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from secrets import token_hex
 
 import pytest
@@ -52,7 +53,7 @@ def broken_broker(name, folder):
 def examined(storage, bus, key):
     """Check one property, and return the report."""
     with Connections(storage, bus, retries=0) as connections:
-        return examine(connections, [key], token_hex(4), lambda *_: None)
+        return examine(connections, [key], datetime.now(UTC), token_hex(6), lambda *_: None)
 
 
 @pytest.fixture(scope="module")
