@@ -1,7 +1,6 @@
 """A run against the stand-ins as they are: everything holds, it costs no more than it says, and nothing stays."""
 
 from datetime import UTC, datetime, timedelta
-from secrets import token_hex
 from threading import Event
 
 import pytest
@@ -45,7 +44,7 @@ def test_everything_holds_at_the_stand_ins_and_nothing_stays(azurite, broker):
     """Each property is tried, with no more requests than the price says."""
     ended = []
     with Connections(azurite.connection_string, broker.connection_string, retries=0) as connections:
-        report = examine(connections, PROPERTIES, NOW, token_hex(6), lambda *numbers: ended.append(numbers))
+        report = examine(connections, PROPERTIES, NOW, new_nonce(NOW), lambda *numbers: ended.append(numbers))
         counts = usage_of_counts(connections.meter.tally.counts())
     assert [one for one in report.findings if one.state is not State.HOLDS] == []
     assert set(states(report)) == set(PROPERTIES)
@@ -71,7 +70,7 @@ def test_a_bus_without_administration_and_prepared_entities_is_unchecked(azurite
 
     monkeypatch.setattr(PlainTransport, "send", silent)
     with Connections(azurite.connection_string, broker.connection_string, retries=0) as connections:
-        report = examine(connections, ["bus.duplicates"], NOW, token_hex(6), lambda *_: None)
+        report = examine(connections, ["bus.duplicates"], NOW, new_nonce(NOW), lambda *_: None)
     (finding,) = report.findings
     assert (finding.state, report.left) == (State.UNCHECKED, [])
     assert "administration of the bus does not answer" in finding.why
@@ -90,7 +89,7 @@ def test_a_login_that_may_make_no_entities_uses_the_prepared_ones(azurite, monke
         Broker.start(prepared_ones) as bus,
         Connections(azurite.connection_string, bus.connection_string) as connections,
     ):
-        report = examine(connections, ["bus.lock"], NOW, token_hex(6), lambda *_: None)
+        report = examine(connections, ["bus.lock"], NOW, new_nonce(NOW), lambda *_: None)
     assert (report.ok, [one.state for one in report.findings]) == (True, [State.HOLDS])
 
 
@@ -106,7 +105,7 @@ def test_a_login_that_may_make_nothing_works_in_the_apps_places(provisioned):
     """With names of its own there, which it removes. What it may not do is named with the role."""
     keys = ["blob.insert", "blob.listing", "table.insert", "table.order", "queue.peek"]
     with in_front_of(provisioned, refusing_to_make) as storage, Connections(storage, retries=0) as connections:
-        report = examine(connections, keys, NOW, token_hex(6), lambda *_: None)
+        report = examine(connections, keys, NOW, new_nonce(NOW), lambda *_: None)
     found = states(report)
     assert {found.pop("queue.peek")} == {State.UNCHECKED}
     assert set(found.values()) == {State.HOLDS}
@@ -122,7 +121,7 @@ def test_a_login_that_may_make_nothing_works_in_the_apps_places(provisioned):
 def test_what_a_login_may_not_remove_is_named(provisioned):
     """It may write blobs and rows, and may list neither, so it cannot find its own again."""
     storage = connection_string(provisioned, provisioned.ports, (ResourceTypes(object=True), EVERYTHING))
-    nonce = token_hex(6)
+    nonce = new_nonce(NOW)
     with Connections(storage, retries=0) as connections:
         report = examine(connections, ["blob.insert", "blob.listing", "table.insert"], NOW, nonce, lambda *_: None)
     reasons = {one.property.key: one.why for one in report.findings}
@@ -206,7 +205,7 @@ def test_an_interruption_waits_for_no_check(azurite, monkeypatch):
     entries = (CheckEntry(stuck, ("queue.peek",)), CheckEntry(quick, ("queue.receipt",)))
     monkeypatch.setattr(examination, "CHECKS", entries)
     with Connections(azurite.connection_string) as connections:
-        report = examine(connections, ["queue.peek", "queue.receipt"], NOW, token_hex(6), interrupt)
+        report = examine(connections, ["queue.peek", "queue.receipt"], NOW, new_nonce(NOW), interrupt)
         assert (tried, report.left, left_in(azurite)) == ([], [], [])
         assert {one.why for one in report.findings} == {"the run was interrupted"}
         interrupted.set()

@@ -18,7 +18,7 @@ from shared.azure import Connections
 from tests.conformance.broken_broker import BUS
 from tests.conformance.storage_mistakes import STORAGE
 from tests.conformance.storage_proxy import in_front_of
-from tools.conformance import PROPERTIES, State, examine
+from tools.conformance import PROPERTIES, State, examine, new_nonce
 from tools.local.paths import ROOT
 
 # A mistake may break a connection, and the SDK forgets its socket: wherever that is collected, it is no failure.
@@ -52,8 +52,9 @@ def broken_broker(name, folder):
 
 def examined(storage, bus, key):
     """Check one property, and return the report."""
+    now = datetime.now(UTC)
     with Connections(storage, bus, retries=0) as connections:
-        return examine(connections, [key], datetime.now(UTC), token_hex(6), lambda *_: None)
+        return examine(connections, [key], now, new_nonce(now), lambda *_: None)
 
 
 @pytest.fixture(scope="module")
