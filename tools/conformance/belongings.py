@@ -35,14 +35,15 @@ class Belongings:
     def __init__(self) -> None:
         self._changed = Condition()
         self._kept: list[Belonging] = []
-        self._is_over = False
+        #: Whether nothing is made any more.
+        self.is_over = False
         #: How many are being made.
         self._making = 0
 
     def keep(self, kind: str, name: str, remove: Callable[[], object]) -> None:
         """Note something before it is made: if the reply is lost or the run ends, it is removed all the same."""
         with self._changed:
-            if self._is_over:
+            if self.is_over:
                 raise UncheckableError("the run is over")
             self._kept.append(Belonging(kind, name, remove))
 
@@ -69,8 +70,7 @@ class Belongings:
         Checks that go on make nothing any more.
         """
         with self._changed:
-            self._is_over = True
-            self._changed.wait_for(lambda: not self._making)
+            self.is_over = True
         pending = {id(one): one for one in self._kept}
         left: list[Leftover] = []
 
@@ -85,6 +85,8 @@ class Belongings:
 
         pool = ThreadPoolExecutor(_AT_ONCE)
         try:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._making)
             for _ in pool.map(try_one, self._kept):
                 pass
         except KeyboardInterrupt:
