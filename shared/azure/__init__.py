@@ -21,15 +21,17 @@ from shared.azure.bus import (
 from shared.azure.connection_settings import (
     BUS_CONNECTION as BUS_CONNECTION,
     BUS_SETTING as BUS_SETTING,
+    HOST_STORAGE as HOST_STORAGE,
     STORAGE_CONNECTION as STORAGE_CONNECTION,
     STORAGE_SETTING as STORAGE_SETTING,
     Login as Login,
     Setting as Setting,
     find_connection as find_connection,
+    find_host_storage as find_host_storage,
     in_azure as in_azure,
     missing as missing,
 )
-from shared.azure.connections import Connections as Connections
+from shared.azure.connections import LOCAL_MARK as LOCAL_MARK, Connections as Connections
 from shared.azure.meter import (
     BUS as BUS,
     TABLE as TABLE,

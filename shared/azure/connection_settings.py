@@ -17,6 +17,8 @@ STORAGE_SERVICES: Final[Mapping[str, str]] = {
 BUS_SERVICES: Final[Mapping[str, str]] = {"bus": "fullyQualifiedNamespace"}
 #: The settings of the app's storage account and of its Service Bus namespace. Triggers name them too.
 STORAGE_CONNECTION, BUS_CONNECTION = "SluiceStorage", "SluiceBus"
+#: That of the host's own account.
+HOST_STORAGE: Final = "AzureWebJobsStorage"
 #: The services of each, with the fields that hold their addresses.
 CONNECTIONS: Final = {STORAGE_CONNECTION: STORAGE_SERVICES, BUS_CONNECTION: BUS_SERVICES}
 #: The well-known connection strings of Azurite and of the official Service Bus emulator, which are no secrets.
@@ -170,3 +172,13 @@ def _no_key(name: str, services: Mapping[str, str]) -> str:
 def find_connection(name: str, environ: Mapping[str, str], *, is_person: bool = False) -> Found:
     """Find one of the app's two connections by the name of its setting."""
     return find(name, CONNECTIONS[name], environ, is_person=is_person)
+
+
+def find_host_storage(environ: Mapping[str, str]) -> Found:
+    """Find the connection of the host's own storage, for a person who looks at it. Its blobs are enough."""
+    given = {field.lower(): name for name, field in STORAGE_SERVICES.items()}
+    others = {name for name in environ if given.get(name.lower().partition("__")[2]) in {"queue", "table"}}
+    named = {name: text for name, text in environ.items() if name not in others}
+    whole = ACCOUNT_NAME.lower() in _find_given(HOST_STORAGE, named)
+    services = STORAGE_SERVICES if whole else {"blob": STORAGE_SERVICES["blob"]}
+    return find(HOST_STORAGE, services, named, is_person=True)

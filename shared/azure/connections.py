@@ -28,7 +28,7 @@ from shared.azure.connection_settings import (
 )
 from shared.azure.meter import Meter
 from shared.azure.pushback import Pushback, RetryWaits
-from shared.azure.transport import WholeReplies
+from shared.azure.transport import PlainTransport, WholeReplies
 from shared.clock import Closing, SystemClock
 from shared.errors import SettingsError
 from shared.telemetry import SILENT, Telemetry
@@ -36,6 +36,8 @@ from shared.telemetry import SILENT, Telemetry
 if TYPE_CHECKING:
     from azure.servicebus.management import ServiceBusAdministrationClient
 
+#: In a connection string of the official emulator or of the local broker: neither speaks TLS.
+LOCAL_MARK: Final = "usedevelopmentemulator=true"
 #: Builds the transport of one client. It is below the retry policy, so each request and each retry passes it.
 TransportFactory: TypeAlias = Callable[[], HttpTransport[Any, Any]]
 #: Retries of one storage request, and the seconds before the first at most.
@@ -130,12 +132,15 @@ class Connections(Closing):
     def bus_administration(self) -> "ServiceBusAdministrationClient":
         """Open a new client that makes and removes entities of the bus. The caller closes it."""
         # Only one command needs it, and it loads slowly.
+        from azure.core.pipeline.transport import RequestsTransport  # noqa: PLC0415
         from azure.servicebus.management import ServiceBusAdministrationClient  # noqa: PLC0415
 
         if self._bus is None:
             raise SettingsError(missing(BUS_SETTING))
         options: Any = {"connection_timeout": PATIENCE, "read_timeout": PATIENCE, "retry_total": 0}
         if isinstance(self._bus, str):
+            if LOCAL_MARK in self._bus.lower():
+                options["transport"] = PlainTransport(RequestsTransport(**options))
             with _refusing(BUS_CONNECTION):
                 return ServiceBusAdministrationClient.from_connection_string(self._bus, **options)
         return ServiceBusAdministrationClient(self._bus.addresses["bus"], self._credential(self._bus.login), **options)

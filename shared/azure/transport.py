@@ -85,6 +85,15 @@ class WholeReplies(HttpTransport[Any, Any]):
         self._transport.__exit__(kind, error, trace)
 
 
+class PlainTransport(WholeReplies):
+    """A transport without TLS: the administration's client knows no other address than one of HTTPS."""
+
+    def send(self, request: Any, **options: Any) -> Any:
+        """Send to the same place, in plain HTTP."""
+        request.url = request.url.replace("https://", "http://", 1)
+        return super().send(request, **options)
+
+
 def date_of(reply: Any) -> datetime | None:
     """Return the reply's own time in whole seconds, from its header Date, or None without a valid one."""
     text = reply.http_response.headers.get("Date")

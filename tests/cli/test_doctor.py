@@ -5,10 +5,11 @@ import os
 import re
 import socket
 import subprocess
+from dataclasses import replace
 
 import pytest
 from azure.storage.queue import QueueServiceClient
-from servicebus_local.entities import DeliveryRules, Namespace, Queue
+from servicebus_local.entities import Namespace, Queue
 from servicebus_local.launcher import Broker
 
 from shared import __version__
@@ -19,6 +20,21 @@ from tools.cli.settings_file import load
 from tools.local.stack import bus_entities
 
 STORAGE_KINDS, BUS_KINDS = {"queue", "container", "table"}, {"bus queue", "subscription"}
+#: What is looked at beside the entities.
+SETTINGS = {
+    ("clock", "of this machine"),
+    ("host", "AzureWebJobsStorage"),
+    *(
+        ("host.json", f"extensions.{key}")
+        for key in (
+            "queues.messageEncoding",
+            "queues.maxDequeueCount",
+            "servicebus.prefetchCount",
+            "servicebus.autoCompleteMessages",
+        )
+    ),
+    *(("setting", name) for name in ("PYTHON_THREADPOOL_THREAD_COUNT", "SLUICE_TICK_SCHEDULE", "SLUICE_WORKLOADS")),
+}
 
 
 def entities():
@@ -30,6 +46,7 @@ def entities():
         *(("container", name) for name in whole.containers),
         *(("table", name) for name in whole.tables),
         *(("bus queue", queue.name) for queue in whole.bus.queues),
+        *(("topic", topic.name) for topic in whole.bus.topics),
         *(("subscription", name) for name in subscriptions),
     }
 
@@ -39,7 +56,7 @@ def test_a_whole_installation_is_well(sluice):
     done = sluice("doctor", "--json")
     report = json.loads(done.stdout)
     assert (done.returncode, report["ok"]) == (0, True)
-    assert {(finding["kind"], finding["name"]) for finding in report["findings"]} == entities()
+    assert {(finding["kind"], finding["name"]) for finding in report["findings"]} == entities() | SETTINGS
 
 
 def test_what_is_missing_is_named(sluice, stack_settings):
@@ -97,12 +114,12 @@ def test_the_fault_of_one_bus_entity_is_its_own(sluice, stack_settings):
     """A queue that was made with sessions refuses to be looked at; the first one looked at stands for no other."""
     whole = bus_entities(Settings.parse(stack_settings))
     (first, *rest) = whole.queues
-    wrong = Queue(first.name, DeliveryRules(sessions=True))
+    wrong = replace(first, delivery=replace(first.delivery, sessions=True))
     with Broker.start(Namespace((wrong, *rest), whole.topics)) as bus:
         done = sluice("doctor", "--json", settings={**stack_settings, "SluiceBus": bus.connection_string})
     (found,) = [one for one in json.loads(done.stdout)["findings"] if one["problem"]]
-    assert (done.returncode, found["name"], found["state"]) == (1, first.name, "faulty")
-    assert found["problem"].startswith(f"answers with an error: {first.name} has sessions")
+    assert (done.returncode, found["name"], found["state"]) == (1, first.name, "differs")
+    assert "sessions: on, deployed is off, so its receivers are refused" in found["problem"]
 
 
 def with_key(text, key):
@@ -219,7 +236,14 @@ def test_an_account_from_the_environment_is_not_opened_with_the_key_of_a_file(tm
     }
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"Values": 3}', "{"])
+def test_the_settings_of_an_app_are_read_as_azure_prints_them(tmp_path):
+    """A list of names and values."""
+    file = tmp_path / "app.json"
+    file.write_text(json.dumps([{"name": "SluiceBus", "slotSetting": False, "value": "bus"}]))
+    assert load(file, {})["SluiceBus"] == "bus"
+
+
+@pytest.mark.parametrize("text", ["", "[3]", '{"Values": 3}', "{"])
 def test_a_file_that_is_no_settings_file_is_refused(sluice, text, tmp_path):
     """A wrong file is named, with what was expected."""
     (tmp_path / "x.json").write_text(text)

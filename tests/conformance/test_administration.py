@@ -1,4 +1,4 @@
-"""What a run asks of the administration of the bus: entities with its rules, and their removal. The local broker has none."""
+"""What a run asks of the administration of the bus: entities with its rules, and their removal."""
 
 import re
 import threading
@@ -61,7 +61,7 @@ class Administration(ThreadingHTTPServer):
     def connection_string(self):
         """Where it is."""
         where = f"Endpoint=sb://127.0.0.1:{self.server_port}"
-        return f"{where};SharedAccessKeyName=k;SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;"
+        return f"{where};SharedAccessKeyName=k;SharedAccessKey=SAS_KEY_VALUE;"
 
 
 @pytest.fixture

@@ -1,7 +1,10 @@
 """What follows from observations, without any service."""
 
+from threading import Event, Thread
+
 from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 
+from tests.waiting import LIMIT, until
 from tools.conformance import Observation, State, judge
 from tools.conformance.belongings import Belongings
 from tools.conformance.judgement import at_least
@@ -52,6 +55,32 @@ def test_what_cannot_be_removed_is_named_and_what_is_gone_is_not():
     left = belongings.remove()
     assert [(one.kind, one.name, one.why) for one in left] == [("queue", "stays", "it is busy")]
     assert removed == ["there"]
+
+
+def test_a_place_that_is_being_made_is_removed_after_that():
+    """Before, there would be nothing to remove, and it would stay."""
+    belongings, entered, ready, events = Belongings(), Event(), Event(), []
+
+    def make():
+        entered.set()
+        assert ready.wait(LIMIT)
+        events.append("made")
+
+    def remove_all():
+        belongings.remove()
+        events.append("over")
+
+    maker = Thread(target=belongings.make, args=("queue", "q", make, lambda: events.append("removed")))
+    remover = Thread(target=remove_all)
+    maker.start()
+    assert entered.wait(LIMIT)
+    remover.start()
+    until(lambda: belongings.is_over)
+    assert events == []
+    ready.set()
+    maker.join(LIMIT)
+    remover.join(LIMIT)
+    assert events == ["made", "removed", "over"]
 
 
 def test_a_second_interruption_names_what_is_left():

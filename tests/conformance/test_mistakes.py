@@ -1,22 +1,24 @@
 """A run finds each mistake that was seeded in storage or in the broker, and names the broken property."""
 
+import json
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from secrets import token_hex
 
 import pytest
 from servicebus_local.command import connection_string
+from servicebus_local.entities import Namespace
 from servicebus_local.entities_file import document
 
 from shared.azure import Connections
 from tests.conformance.broken_broker import BUS
 from tests.conformance.storage_mistakes import STORAGE
 from tests.conformance.storage_proxy import in_front_of
-from tools.conformance import PROPERTIES, State, examine
-from tools.local.doctors_entities import doctors_entities
+from tools.conformance import PROPERTIES, State, examine, new_nonce
 from tools.local.paths import ROOT
 
 # A mistake may break a connection, and the SDK forgets its socket: wherever that is collected, it is no failure.
@@ -32,7 +34,8 @@ def broken_broker(name, folder):
     folder = folder / token_hex(4)
     folder.mkdir()
     entities, port = folder / "entities.json", folder / "port"
-    entities.write_text(document_text())
+    # A run makes its own.
+    entities.write_text(json.dumps(document(Namespace())))
     words = ["--entities", str(entities), "--port-file", str(port)]
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.conformance.broken_broker", name, *words], cwd=ROOT, stdout=subprocess.DEVNULL
@@ -47,17 +50,11 @@ def broken_broker(name, folder):
         process.wait()
 
 
-def document_text():
-    """Return the entities of the doctor as a file has them."""
-    import json  # noqa: PLC0415
-
-    return json.dumps(document(doctors_entities()))
-
-
 def examined(storage, bus, key):
     """Check one property, and return the report."""
+    now = datetime.now(UTC)
     with Connections(storage, bus, retries=0) as connections:
-        return examine(connections, [key], token_hex(4), lambda *_: None)
+        return examine(connections, [key], now, new_nonce(now), lambda *_: None)
 
 
 @pytest.fixture(scope="module")

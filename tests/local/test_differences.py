@@ -76,7 +76,7 @@ HELD = {
     "counts of an entity": (f"{BUS}/test_administration.py", "test_counts_say_what_messages_wait_for"),
     "connections": (f"{BUS}/test_recovery.py", "test_many_connections_are_served_at_once"),
     "throttling": (f"{BUS}/test_throttling.py", "test_a_batch_passes_whole_and_receiving_waits"),
-    "quotas on entity size": (f"{BUS}/unit/test_entities.py", "test_a_quota_on_size_is_read_and_not_kept"),
+    "quotas on entity size": (f"{BUS}/unit/test_entities.py", "test_a_quota_on_size_is_kept"),
     "largest message or batch": (f"{BUS}/test_refusals.py", "test_too_large_a_message_is_refused_by_the_broker_too"),
     "lock": (f"{BUS}/test_queue_settlement.py", "test_an_unsettled_message_comes_back_when_its_lock_ends"),
     "max delivery count, time to live": (

@@ -1,18 +1,32 @@
-"""Makes queues, topics, subscriptions and rules by the administration of the bus, as the topology has them."""
+"""Makes and reads queues, topics, subscriptions and rules by the administration of the bus, in the topology's terms."""
 
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from azure.core.exceptions import ResourceExistsError
 
-from shared.topology import BusEntities, BusQueue, CorrelationFilter, DeliveryRules, Filter, Subscription, Topic
+from shared.topology import (
+    BusEntities,
+    BusQueue,
+    CorrelationFilter,
+    DeliveryRules,
+    Filter,
+    SqlFilter,
+    Subscription,
+    Topic,
+)
 
 if TYPE_CHECKING:
     from azure.servicebus.management import ServiceBusAdministrationClient
 
 #: A subscription is born with a rule of this name that passes everything; its first own rule takes the name's place.
 FIRST_RULE: Final = "$Default"
+#: A longer life has no end: the service writes that as 10,675,199 days.
+_ENDLESS: Final = timedelta(days=10_000_000)
 
 
 def rules(subscription: Subscription) -> Mapping[str, Filter]:
@@ -106,3 +120,62 @@ def _content(one: Any) -> tuple[object, ...]:
     """Return the parts of a filter of the library's that Sluice sets. The service adds others of its own."""
     properties = dict(getattr(one, "properties", None) or {})
     return type(one), properties, getattr(one, "label", None) or None, getattr(one, "sql_expression", None)
+
+
+def read_bus(admin: "ServiceBusAdministrationClient", wanted: BusEntities) -> BusEntities:
+    """Return those of the wanted entities that are there, as they are set.
+
+    It takes a request for each list, and one for the rules of each subscription.
+    """
+    names = {one.name for one in wanted.queues}
+    queues = [one for one in admin.list_queues() if one.name in names] if names else []
+    topics = {one.name: one for one in admin.list_topics()} if wanted.topics else {}
+    return BusEntities(
+        tuple(BusQueue(one.name, _read_delivery(one), _read_window(one), one.max_size_in_megabytes) for one in queues),
+        tuple(
+            Topic(one.name, _read_subscriptions(admin, one), _read_window(topics[one.name]))
+            for one in wanted.topics
+            if one.name in topics
+        ),
+    )
+
+
+def _read_subscriptions(admin: "ServiceBusAdministrationClient", topic: Topic) -> tuple[Subscription, ...]:
+    names = {one.name for one in topic.subscriptions}
+    # Those of outsiders are theirs.
+    found = [one for one in admin.list_subscriptions(topic.name) if one.name in names]
+    return tuple(
+        Subscription(
+            one.name,
+            tuple(_read_filter(rule.filter) for rule in admin.list_rules(topic.name, one.name)),
+            _read_delivery(one),
+        )
+        for one in found
+    )
+
+
+def _read_delivery(one: Any) -> DeliveryRules:
+    life, forward = one.default_message_time_to_live, one.forward_dead_lettered_messages_to or None
+    return DeliveryRules(
+        lock=one.lock_duration,
+        max_delivery_count=one.max_delivery_count,
+        sessions=bool(one.requires_session),
+        dead_letter_expired=bool(one.dead_lettering_on_message_expiration),
+        time_to_live=None if life is None or life > _ENDLESS else life,
+        # The service gives the whole address.
+        forward_dead_letters=urlsplit(forward).path.strip("/") if forward else None,
+    )
+
+
+def _read_window(one: Any) -> timedelta | None:
+    window: timedelta = one.duplicate_detection_history_time_window
+    return window if one.requires_duplicate_detection else None
+
+
+def _read_filter(found: Any) -> Filter:
+    if (expression := getattr(found, "sql_expression", None)) is not None:
+        return SqlFilter(expression)
+    names = ("correlation_id", "message_id", "to", "reply_to", "session_id", "reply_to_session_id", "content_type")
+    # Sluice filters by none of these, so it is enough to name them.
+    system = {f"system {name}": value for name in names if (value := getattr(found, name, None))}
+    return CorrelationFilter(MappingProxyType({**dict(found.properties or {}), **system}), found.label or None)

@@ -4,8 +4,8 @@ import json
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from secrets import token_hex
 from typing import Any, Final
 
 import typer
@@ -17,7 +17,19 @@ from tools.cli.cost_view import money
 from tools.cli.options import PROBLEM_FOUND
 from tools.cli.screen import Screen, clean
 from tools.cli.settings_file import load_connected
-from tools.conformance import PREFIX, PROPERTIES, QUEUES, REQUESTS, SECONDS, TOPICS, Finding, Report, State, examine
+from tools.conformance import (
+    PREFIX,
+    PROPERTIES,
+    QUEUES,
+    REQUESTS,
+    SECONDS,
+    TOPICS,
+    Finding,
+    Report,
+    State,
+    examine,
+    new_nonce,
+)
 
 #: A request that gets no answer says so at once: its check can be repeated.
 _RETRIES: Final = 0
@@ -25,12 +37,13 @@ _RETRIES: Final = 0
 
 def check_deeply(settings: Path | None, only: Sequence[str], *, is_sure: bool, as_json: bool) -> None:
     """Ask, run the checks, print what they found."""
-    keys, nonce = _chosen(only), token_hex(4)
+    keys, now = _chosen(only), datetime.now(UTC)
+    nonce = new_nonce(now)
     with Connections.parse(load_connected(settings), is_person=True, retries=_RETRIES) as connections:
         if not is_sure:
             _ask(len(keys), nonce)
         with _ended_as_by_hand():
-            report = examine(connections, keys, nonce, _tell_progress)
+            report = examine(connections, keys, now, nonce, _tell_progress)
     if as_json:
         typer.echo(json.dumps(_document(report)))
     else:
@@ -99,6 +112,7 @@ def _document(report: Report) -> dict[str, object]:
         ],
         "borrowed": list(report.borrowed),
         "left": [{"kind": one.kind, "name": one.name, "why": one.why} for one in report.left],
+        "swept": [{"kind": one.kind, "name": one.name} for one in report.swept],
     }
 
 
@@ -111,6 +125,8 @@ def _print(report: Report) -> None:
     typer.echo(f"{len(report.findings)} properties: {', '.join(counts)}")
     if report.borrowed:
         typer.echo(f"Your login may make none of its own, so this used the app's {' and '.join(report.borrowed)}.")
+    for swept in report.swept:
+        typer.echo(f"removed: {swept.kind} {swept.name}, which a killed run had left", err=True)
     for left in report.left:
         typer.echo(f"left over: {left.kind} {left.name} ({left.why}). Remove it by hand.", err=True)
 

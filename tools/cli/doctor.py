@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import partial
+from typing import Any
 
 from azure.core.exceptions import AzureError, ServiceRequestError, ServiceResponseError
 from azure.data.tables import TableServiceClient
@@ -15,7 +17,15 @@ from azure.servicebus.exceptions import (
     ServiceBusConnectionError,
 )
 
-from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION, Connections, find_connection, is_missing, is_refused
+from shared.azure import (
+    BUS_CONNECTION,
+    STORAGE_CONNECTION,
+    Connections,
+    date_of,
+    find_connection,
+    is_missing,
+    is_refused,
+)
 from shared.own import FILE, Laid
 from shared.pipeline import Unread, list_unread
 from shared.settings import Settings
@@ -27,6 +37,10 @@ RETRIES = 1
 #: The client takes half a second to open a receiver and as long to close it.
 BUS_LOOKS_AT_ONCE = 8
 OWN_SESSION = "sluice-doctor"
+#: The kinds of the findings about the bus, but for topics.
+BUS_KINDS = frozenset({"bus queue", "subscription"})
+#: A clock that is further off is a fault.
+MOST_CLOCK_ERROR = timedelta(seconds=60)
 
 
 class State(StrEnum):
@@ -45,6 +59,10 @@ class State(StrEnum):
     LEFT_OUT = "left out"
     #: A setting of own/settings.json that the deployment does not know.
     UNDEPLOYED = "undeployed"
+    #: It answers, and is set otherwise than it was deployed, or than Sluice relies on.
+    DIFFERS = "differs"
+    #: This login, or this place, does not see it.
+    UNCHECKED = "not checked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +117,52 @@ def how_to_log_in(name: str, settings: Mapping[str, str]) -> str:
 
 
 def _storage(connections: Connections, wanted: Topology, settings: Settings, log_in: str) -> Iterator[Finding]:
+    replies: list[datetime] = []
+
+    def note_time(reply: Any) -> None:
+        if (moment := date_of(reply)) is not None:
+            replies.append(moment)
+
+    queues = []
     for name in wanted.queues:
-        yield _look("queue", name, connections.queues.get_queue_client(name).get_queue_properties, log_in)
-    yield from _unread(connections, settings, log_in)
+        ask = partial(connections.queues.get_queue_client(name).get_queue_properties, raw_response_hook=note_time)
+        queues.append(_look("queue", name, ask, log_in))
+    yield from queues
+    if replies:
+        yield judge_clock(datetime.now(UTC), replies[-1])
+    # Another service at their address would answer with something that is no list.
+    if any(one.state in {State.OK, State.MISSING} for one in queues):
+        yield from _unread(connections, settings, log_in)
     for name in wanted.containers:
-        yield _look("container", name, connections.blobs.get_container_client(name).get_container_properties, log_in)
+        yield _container(connections, name, log_in)
     for name in wanted.tables:
         yield _look("table", name, partial(_read_table, connections.tables, name), log_in)
+
+
+def _container(connections: Connections, name: str, log_in: str) -> Finding:
+    access: list[str | None] = []
+
+    def ask() -> None:
+        access.append(connections.blobs.get_container_client(name).get_container_properties().public_access)
+
+    found = _look("container", name, ask, log_in)
+    if not any(access):
+        return found
+    problem = (
+        "is public, so anyone reads its blobs without a login: "
+        f"`az storage container set-permission --name {name} --public-access off`"
+    )
+    return replace(found, problem=problem, state=State.DIFFERS)
+
+
+def judge_clock(now: datetime, storage: datetime) -> Finding:
+    """Return the finding about this machine's clock, beside the time of a reply of storage."""
+    error = now - storage
+    if abs(error) <= MOST_CLOCK_ERROR:
+        return Finding("clock", "of this machine")
+    said = f"is {abs(error).total_seconds():.0f} s {'ahead of' if error > timedelta(0) else 'behind'} storage"
+    problem = f"{said}, so times that you type mean other moments, and from 15 min on logins are refused: set it right"
+    return Finding("clock", "of this machine", problem, State.DIFFERS)
 
 
 def _unread(connections: Connections, settings: Settings, log_in: str) -> Iterator[Finding]:

@@ -11,16 +11,18 @@ from rich.table import Table
 
 from shared import __version__
 from shared.errors import SettingsError, SluiceError
-from tools.cli import cost, doctor as examination, gate, ids, jobs, parked, tune, workload
+from tools.cli import cost, gate, ids, jobs, parked, tune, workload
 from tools.cli.audit import audit
 from tools.cli.capabilities import Groups
 from tools.cli.deep import check_deeply
+from tools.cli.doctor import Finding, State
+from tools.cli.drift import look
 from tools.cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption, YesOption
 from tools.cli.project import new, upgrade
 from tools.cli.provision import provision
 from tools.cli.publisher_env import publisher_env
 from tools.cli.screen import Screen, clean
-from tools.cli.settings_file import NoSettingsError, load_connected, load_laid
+from tools.cli.settings_file import NoSettingsError
 from tools.cli.submit import submit
 from tools.cli.watching import STATUS_WORDS
 from tools.cli.web import web
@@ -84,22 +86,24 @@ def doctor(
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check that every queue, container, table and bus entity exists and responds."""
+    """Check that every entity exists, responds and is set as deployed, and what the app and its host are set to."""
     if deep:
         check_deeply(settings, only or (), is_sure=yes, as_json=as_json)
         return
-    findings = [*examination.compare_own(load_laid(settings)), *examination.examine(load_connected(settings))]
+    findings = look(settings)
     problems = [finding for finding in findings if finding.problem]
     if as_json:
         typer.echo(json.dumps({"ok": not problems, "findings": [asdict(finding) for finding in findings]}))
     else:
         Screen().show(_table(findings))
-        typer.echo(f"{len(findings) - len(problems)} of {len(findings)} are there and answer")
+        unchecked = sum(finding.state is State.UNCHECKED for finding in findings)
+        right = len(findings) - len(problems) - unchecked
+        typer.echo(f"{right} of {len(findings)} are right" + (f", {unchecked} not checked" if unchecked else ""))
     if problems:
         raise typer.Exit(PROBLEM_FOUND)
 
 
-def _table(findings: list[examination.Finding]) -> Table:
+def _table(findings: list[Finding]) -> Table:
     table = Table("kind", "name", "state", title="What Sluice needs")
     for finding in findings:
         table.add_row(finding.kind, finding.name, clean(finding.problem or finding.note or "ok"))

@@ -11,11 +11,11 @@ import typer
 from azure.core.exceptions import AzureError, HttpResponseError, ResourceExistsError
 from rich.table import Table
 
-from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION, Connections, error_code, is_refused
+from shared.azure import BUS_CONNECTION, LOCAL_MARK, STORAGE_CONNECTION, Connections, error_code, is_refused
 from shared.settings import Settings
 from shared.topology import BusEntities, topology
 from tools.cli.bus_entities import Namespace
-from tools.cli.doctor import RETRIES, Finding, State, examine, how_to_log_in
+from tools.cli.doctor import BUS_KINDS, RETRIES, Finding, State, examine, how_to_log_in
 from tools.cli.options import PROBLEM_FOUND, JsonOption, SettingsOption
 from tools.cli.screen import Screen, clean
 from tools.cli.settings_file import load_connected
@@ -25,8 +25,6 @@ from tools.conformance import first_line
 STORAGE: Final = ("queue", "container", "table")
 #: The codes of the services for something that is there. Others mean that it is being deleted.
 _EXISTS: Final = frozenset({"QueueAlreadyExists", "ContainerAlreadyExists", "TableAlreadyExists"})
-#: In the connection string of the official emulator and of the local broker.
-_EMULATOR: Final = "UseDevelopmentEmulator=true"
 
 
 class Result(StrEnum):
@@ -58,7 +56,7 @@ def provision(
 ) -> None:
     """Make every queue, container, table and bus entity that is missing. What is there stays unchanged."""
     environ = load_connected(settings)
-    findings = [one for one in examine(environ) if one.state is not State.LEFT_OUT]
+    findings = [one for one in examine(environ) if one.kind in {*STORAGE, *BUS_KINDS}]
     outcomes = [_untouched(one) for one in findings] if dry_run else list(make_missing(environ, findings))
     is_whole = all(one.result in {Result.THERE, Result.MADE} for one in outcomes)
     if as_json:
@@ -80,7 +78,7 @@ def make_missing(environ: Mapping[str, str], findings: list[Finding]) -> Iterato
             if one.kind in STORAGE:
                 yield _in_storage(connections, one, how_to_log_in(STORAGE_CONNECTION, environ))
         on_bus = [one for one in findings if one.kind not in STORAGE]
-        if _EMULATOR.lower() in environ.get(BUS_CONNECTION, "").lower():
+        if LOCAL_MARK in environ.get(BUS_CONNECTION, "").lower():
             part = "".join(f" --part {one.name}" for one in parsed.capabilities)
             yield from (_untouched(one, _of_a_file(part)) for one in on_bus)
         else:
@@ -137,7 +135,7 @@ def make_on_bus(
 
 
 def _untouched(found: Finding, remedy: str = "") -> Outcome:
-    if found.state is State.OK:
+    if found.state in {State.OK, State.DIFFERS}:
         return Outcome(found.kind, found.name, Result.THERE)
     if found.state is State.MISSING:
         return Outcome(found.kind, found.name, Result.MISSING, remedy)

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from shared.azure import BUS_CONNECTION, STORAGE_CONNECTION, in_azure
+from shared.azure import BUS_CONNECTION, HOST_STORAGE, STORAGE_CONNECTION, in_azure
 from shared.capability import Chosen, find_known, line_of, names_of_settings
 from shared.errors import SettingsError
 from shared.names import RETIRED, find_switched, misspelt, unread
@@ -25,7 +25,7 @@ _APP: Final = "function_app.py"
 #: Folders above a settings file: the app's own file lies beside _APP, and that of a running stack two folders below.
 _ABOVE: Final = 3
 #: Each is one connection, in one name or in several that begin with it and two underscores.
-_CONNECTIONS = {STORAGE_CONNECTION, BUS_CONNECTION, "AzureWebJobsStorage"}
+_CONNECTIONS = {STORAGE_CONNECTION, BUS_CONNECTION, HOST_STORAGE}
 
 
 class NoSettingsError(Exception):
@@ -101,9 +101,14 @@ def add_app_to_path(named: Path | None) -> None:
 
     An installed command looks into neither by itself.
     """
+    app = find_app(named)
+    sys.path[:0] = [str(folder) for folder in dict.fromkeys([*([app] if app else []), Path.cwd()])]
+
+
+def find_app(named: Path | None) -> Path | None:
+    """Return the folder of the app that this command works for, or None where none is near."""
     # The last is the clone that this command was installed from. Its own/settings.json is for who types there alone.
-    apps = [*_app_folders(named or _find_file()), *_with_app(Path(__file__).resolve().parents[2])]
-    sys.path[:0] = [str(folder) for folder in dict.fromkeys([*apps[:1], Path.cwd()])]
+    return next(iter([*_app_folders(named or _find_file()), *_with_app(Path(__file__).resolve().parents[2])]), None)
 
 
 def _app_folders(file: Path | None) -> list[Path]:
@@ -141,7 +146,11 @@ def _find_file() -> Path | None:
 
 def _values(file: Path) -> dict[str, str]:
     try:
-        values = json.loads(file.read_text())["Values"]
+        document = json.loads(file.read_text())
+        if isinstance(document, list):
+            # As `az functionapp config appsettings list` prints those of an app.
+            return {str(one["name"]): str(one["value"]) for one in document}
+        values = document["Values"]
         return {str(name): str(value) for name, value in values.items()}
     except OSError as error:
         raise NoSettingsError(f"cannot read the settings file {file}: {error.strerror}") from error

@@ -8,9 +8,8 @@ from azure.core.exceptions import AzureError, HttpResponseError
 from azure.servicebus import ServiceBusClient, ServiceBusReceiveMode
 
 from shared.azure import Connections, is_missing, is_refused
-from tools.conformance.belongings import Belongings, first_line
+from tools.conformance.belongings import Belongings, UncheckableError, first_line
 from tools.conformance.bus_wishes import COLOUR, LOCK, PREFIX, UNUSED, QueueWish, TopicWish
-from tools.conformance.scene import UncheckableError
 
 ROLE: Final = "Azure Service Bus Data Owner"
 #: What a stand-in answers whose entities are fixed.
@@ -75,9 +74,8 @@ class BusSite:
 
     def _made(self, kind: str, name: str, make: Any) -> bool:
         with self._connections.bus_administration() as admin:
-            self._belongings.keep(kind, name, lambda: self._remove(kind, name))
             try:
-                make(admin)
+                self._belongings.make(kind, name, lambda: make(admin), lambda: self._remove(kind, name))
                 self._has_answered = True
             except HttpResponseError as error:
                 if not is_refused(error) and error.status_code != _NOT_IMPLEMENTED:

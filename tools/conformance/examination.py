@@ -1,9 +1,11 @@
 """One run: the chosen checks side by side, so that those that wait wait together. Then it removes what it made."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
+from queue import SimpleQueue
+from threading import Thread
 from typing import Final
 
 from azure.core.exceptions import AzureError
@@ -11,11 +13,12 @@ from azure.servicebus.exceptions import ServiceBusAuthenticationError, ServiceBu
 
 from shared.azure import Connections, is_refused
 from tools.conformance import blob_checks, message_checks, queue_checks, session_checks, table_checks
-from tools.conformance.belongings import Belongings, Leftover, first_line
+from tools.conformance.belongings import Belonging, Belongings, Leftover, UncheckableError, first_line
 from tools.conformance.bus_site import ROLE, BusSite
 from tools.conformance.judgement import Finding, Notebook, State, judge
+from tools.conformance.leftovers import find_leftovers
 from tools.conformance.properties import BLOB, BUS, PROPERTIES, QUEUE, TABLE
-from tools.conformance.scene import CheckEntry, Pace, Scene, Site, UncheckableError
+from tools.conformance.scene import CheckEntry, Pace, Scene, Site
 from tools.conformance.storage_site import StorageSite
 
 CHECKS: Final = (
@@ -42,6 +45,8 @@ class Report:
     left: Sequence[Leftover]
     #: The app's own places in which it worked, under names of its own, because the login may make none.
     borrowed: Sequence[str]
+    #: Places of runs that were killed, which this one removed.
+    swept: Sequence[Belonging]
 
     @property
     def ok(self) -> bool:
@@ -50,40 +55,49 @@ class Report:
 
 
 def examine(
-    connections: Connections, keys: Iterable[str], nonce: str, on_progress: Callable[[int, int], object]
+    connections: Connections, keys: Iterable[str], now: datetime, nonce: str, on_progress: Callable[[int, int], object]
 ) -> Report:
-    """Check these properties. `on_progress` gets the numbers of checks that have ended and of all."""
+    """Sweep places of killed runs, and check these properties. `on_progress` gets the numbers of ended checks and of all."""
     wanted = [key for key in PROPERTIES if key in set(keys)]
     chosen = [one for one in CHECKS if not set(one.keys).isdisjoint(wanted)]
     notes, pace, belongings = Notebook(), Pace(), Belongings()
     storage, bus = StorageSite(connections, nonce, belongings), BusSite(connections, nonce, belongings)
     site = Site(storage.container, storage.table, storage.queue, bus.bus, bus.bus_queue, bus.bus_topic)
     scene = Scene(site, notes, pace, nonce)
-    otherwise = "its check ended early"
+    otherwise, swept, old = "its check ended early", list[Belonging](), Belongings()
     try:
+        swept += find_leftovers(connections, now)
+        for one in swept:
+            old.keep(one.kind, one.name, one.remove)
         _run_all(chosen, scene, on_progress)
     except KeyboardInterrupt:
         otherwise = "the run was interrupted"
-    left = belongings.remove()
-    return Report(judge(wanted, notes.observations, notes.obstacles, otherwise), left, storage.borrowed)
+    left = [*old.remove(), *belongings.remove()]
+    remaining = {(one.kind, one.name) for one in left}
+    swept = [one for one in swept if (one.kind, one.name) not in remaining]
+    return Report(judge(wanted, notes.observations, notes.obstacles, otherwise), left, storage.borrowed, swept)
 
 
 def _run_all(chosen: Sequence[CheckEntry], scene: Scene, on_progress: Callable[[int, int], object]) -> None:
-    with ThreadPoolExecutor(max(1, len(chosen))) as pool:
-        futures = [pool.submit(_run, one, scene) for one in chosen]
-        try:
-            for number, _ in enumerate(as_completed(futures), 1):
-                on_progress(number, len(futures))
-        except BaseException:
-            # Leaving the pool waits for every check, so each one must stop waiting.
-            scene.pace.stop()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    ended: SimpleQueue[CheckEntry] = SimpleQueue()
+    for one in chosen:
+        # After an interruption neither the run nor the process waits for a check that listens to the bus.
+        Thread(target=_run, args=(one, scene, ended), daemon=True).start()
+    try:
+        for number in range(1, len(chosen) + 1):
+            ended.get()
+            on_progress(number, len(chosen))
+    except BaseException:
+        scene.pace.stop()
+        raise
 
 
-def _run(one: CheckEntry, scene: Scene) -> None:
-    with _blocking(one, scene.notes):
-        one.run(scene)
+def _run(one: CheckEntry, scene: Scene, ended: "SimpleQueue[CheckEntry]") -> None:
+    try:
+        with _blocking(one, scene.notes):
+            one.run(scene)
+    finally:
+        ended.put(one)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from azure.storage.blob import ContainerClient
 from azure.storage.queue import QueueClient
 
 from shared.azure import is_refused
+from tools.conformance.belongings import UncheckableError
 from tools.conformance.bus_wishes import QueueWish, TopicWish
 from tools.conformance.judgement import Notebook
 
@@ -19,10 +20,6 @@ DONE: Final = "done"
 _CLIENT_ERRORS: Final = range(400, 500)
 #: Its reply says that the bytes are still those of the ETag.
 _NOT_MODIFIED: Final = 304
-
-
-class UncheckableError(Exception):
-    """A check cannot go on. The text says why, for people."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,14 @@ from azure.storage.blob import ContainerClient
 from azure.storage.queue import QueueClient
 
 from shared.azure import Connections, is_refused
-from tools.conformance.belongings import Belongings
+from tools.conformance.belongings import Belongings, UncheckableError
 from tools.conformance.bus_wishes import PREFIX
-from tools.conformance.scene import UncheckableError
 
 #: Where a run writes if its login may make no container or table: its readers read by name, and skip other names.
-_APPS_CONTAINER: Final = "settings"
-_APPS_TABLE: Final = "audit"
+APPS_CONTAINER: Final = "settings"
+APPS_TABLE: Final = "audit"
+#: The name before each table of a run: tables have no hyphens.
+TABLE_PREFIX: Final = PREFIX.replace("-", "")
 
 
 class StorageSite:
@@ -56,26 +57,25 @@ class StorageSite:
         if self._may("container", own.container_name, own.create_container, own.delete_container):
             return own, ""
         prefix = f"{PREFIX}-{self._nonce}/"
-        borrowed = self._connections.blobs.get_container_client(_APPS_CONTAINER)
-        self._belongings.keep("blobs", f"{_APPS_CONTAINER}/{prefix}*", lambda: _remove_blobs(borrowed, prefix))
-        self.borrowed.append(f"container {_APPS_CONTAINER}")
+        borrowed = self._connections.blobs.get_container_client(APPS_CONTAINER)
+        self._belongings.keep("blobs", f"{APPS_CONTAINER}/{prefix}*", lambda: remove_blobs(borrowed, prefix))
+        self.borrowed.append(f"container {APPS_CONTAINER}")
         return borrowed, prefix
 
     def _make_table(self) -> tuple[TableClient, str]:
-        own = self._connections.tables.get_table_client(f"{PREFIX.replace('-', '')}{self._nonce}")
+        own = self._connections.tables.get_table_client(f"{TABLE_PREFIX}{self._nonce}")
         if self._may("table", own.table_name, own.create_table, own.delete_table):
             return own, ""
         prefix = f"{PREFIX}-{self._nonce}-"
-        borrowed = self._connections.tables.get_table_client(_APPS_TABLE)
-        self._belongings.keep("rows", f"{_APPS_TABLE}/{prefix}*", lambda: _remove_rows(borrowed, prefix))
-        self.borrowed.append(f"table {_APPS_TABLE}")
+        borrowed = self._connections.tables.get_table_client(APPS_TABLE)
+        self._belongings.keep("rows", f"{APPS_TABLE}/{prefix}*", lambda: remove_rows(borrowed, prefix))
+        self.borrowed.append(f"table {APPS_TABLE}")
         return borrowed, prefix
 
     def _may(self, kind: str, name: str, make: Callable[[], object], remove: Callable[[], object]) -> bool:
         """Make it, and say whether this login may."""
-        self._belongings.keep(kind, name, remove)
         try:
-            make()
+            self._belongings.make(kind, name, make, remove)
         except HttpResponseError as error:
             if not is_refused(error):
                 raise
@@ -84,12 +84,14 @@ class StorageSite:
         return True
 
 
-def _remove_blobs(container: ContainerClient, prefix: str) -> None:
+def remove_blobs(container: ContainerClient, prefix: str) -> None:
+    """Remove the blobs of a run in a container of the app."""
     for name in list(container.list_blob_names(name_starts_with=prefix)):
         container.delete_blob(name)
 
 
-def _remove_rows(table: TableClient, prefix: str) -> None:
+def remove_rows(table: TableClient, prefix: str) -> None:
+    """Remove the rows of a run in a table of the app."""
     # The character after the last one of the prefix ends the range.
     wanted = f"PartitionKey ge '{prefix}' and PartitionKey lt '{prefix[:-1]}.'"
     for row in list(table.query_entities(wanted, select=["PartitionKey", "RowKey"])):

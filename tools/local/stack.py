@@ -23,7 +23,6 @@ from shared.own import lay, read_own
 from shared.settings import Dequeue, Settings
 from shared.topology import topology
 from tools.local.azurite.launcher import Account, Azurite
-from tools.local.doctors_entities import doctors_entities
 from tools.local.errors import StackError
 from tools.local.func_host import FuncHost
 from tools.local.infra.entities import bus_lists
@@ -117,8 +116,7 @@ def bus_entities(parsed: Settings, subscriptions: Sequence[tuple[str, str]] = ()
         topic.name: tuple(Subscription(name) for to, name in subscriptions if to == topic.name) for topic in own.topics
     }
     topics = (replace(one, subscriptions=(*one.subscriptions, *added[one.name])) for one in own.topics)
-    doctors = doctors_entities()
-    return Namespace((*own.queues, *doctors.queues), (*topics, *doctors.topics))
+    return Namespace(own.queues, tuple(topics))
 
 
 def sample_values() -> dict[str, str]:

@@ -11,7 +11,7 @@ from servicebus_local.sender import LARGEST_MESSAGE
 #: The service's word for no end.
 _ENDLESS = "P10675199DT2H48M5.4775807S"
 _NEVER = "0001-01-01T00:00:00Z"
-#: An entity's size on the service, in megabytes; here memory is the limit.
+#: An entity's size on the service, in megabytes, where none was given.
 _LARGEST_ENTITY = 1024
 _DEFAULT_WINDOW = "PT10M"
 _COUNTS = "http://schemas.microsoft.com/netservices/2011/06/servicebus"
@@ -25,7 +25,7 @@ def queue_content(queue: Queue, counts: Counts, made: float) -> Markup:
         {
             **_delivery(queue.delivery),
             **_window(queue),
-            "MaxSizeInMegabytes": _LARGEST_ENTITY,
+            "MaxSizeInMegabytes": queue.megabytes or _LARGEST_ENTITY,
             "SizeInBytes": counts.size,
             "IsAnonymousAccessible": False,
             "SupportOrdering": True,

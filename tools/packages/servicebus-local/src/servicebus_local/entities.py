@@ -17,7 +17,7 @@ SHORTEST_LOCK: Final = timedelta(seconds=5)
 LONGEST_LOCK: Final = timedelta(minutes=5)
 MOST_DELIVERIES: Final = 2000
 _KINDS: Final = ("queues", "topics", "subscriptions", "rules")
-#: The properties of a queue or a subscription that the broker takes. It has them all but the bound of a queue's size.
+#: The properties of a queue or a subscription that the broker takes. It keeps a queue's size, and refuses nothing beyond.
 _PROPERTIES: Final = frozenset(
     {
         "lockDuration",
@@ -97,6 +97,8 @@ class Queue:
     delivery: DeliveryRules = field(default_factory=DeliveryRules)
     #: None: no duplicate detection.
     duplicate_window: timedelta | None = None
+    #: None: what the service gives. It is reported, and nothing is refused beyond it: here memory is the limit.
+    megabytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,7 @@ def parse(bus: Mapping[str, Any]) -> Namespace:
     if rules:
         raise LookupError(f"rules of a subscription that is not there: {'/'.join(next(iter(rules)))}")
     return Namespace(
-        tuple(Queue(one["name"], _delivery(one["properties"]), _window(one["properties"])) for one in bus["queues"]),
+        tuple(map(_queue, bus["queues"])),
         tuple(
             Topic(one["name"], tuple(subscriptions[one["name"]]), _window(one["properties"])) for one in bus["topics"]
         ),
@@ -193,6 +195,11 @@ def duration(text: str) -> timedelta:
         raise ValueError(f"{text!r} is no duration such as P14D or PT1M30S")
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
     return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+
+
+def _queue(given: Mapping[str, Any]) -> Queue:
+    properties = given["properties"]
+    return Queue(given["name"], _delivery(properties), _window(properties), properties.get("maxSizeInMegabytes"))
 
 
 def _filter(properties: Mapping[str, Any]) -> Filter:

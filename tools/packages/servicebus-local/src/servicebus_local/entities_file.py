@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
-from servicebus_local.entities import SYSTEM_PROPERTIES, CorrelationFilter, DeliveryRules, Filter, Namespace
+from servicebus_local.entities import SYSTEM_PROPERTIES, CorrelationFilter, DeliveryRules, Filter, Namespace, Queue
 
 
 def document(namespace: Namespace) -> dict[str, Any]:
@@ -12,7 +12,7 @@ def document(namespace: Namespace) -> dict[str, Any]:
     return {
         "bus": {
             "queues": [
-                {"name": one.name, "properties": _delivery(one.delivery) | _window(one.duplicate_window)}
+                {"name": one.name, "properties": _delivery(one.delivery) | _size(one) | _window(one.duplicate_window)}
                 for one in namespace.queues
             ],
             "topics": [{"name": one.name, "properties": _window(one.duplicate_window)} for one in namespace.topics],
@@ -50,6 +50,10 @@ def _delivery(rules: DeliveryRules) -> dict[str, Any]:
     if rules.forward_dead_letters is not None:
         properties["forwardDeadLetteredMessagesTo"] = rules.forward_dead_letters
     return properties
+
+
+def _size(queue: Queue) -> dict[str, Any]:
+    return {} if queue.megabytes is None else {"maxSizeInMegabytes": queue.megabytes}
 
 
 def _window(window: timedelta | None) -> dict[str, Any]:

@@ -37,7 +37,8 @@ def read_entity(name: str, body: bytes) -> Queue | Topic:
     """Return the queue or the topic that a request describes."""
     root = _root(body)
     if (given := _fields(root, "QueueDescription")) is not None:
-        return Queue(name, _delivery(given), _window(given))
+        size = given.get("MaxSizeInMegabytes")
+        return Queue(name, _delivery(given), _window(given), int(size) if size else None)
     if (given := _fields(root, "TopicDescription")) is not None:
         return Topic(name, (), _window(given))
     raise Refusal(ARGUMENT, "the request describes neither a queue nor a topic")
