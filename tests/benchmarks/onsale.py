@@ -326,7 +326,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         _say(f"{number} failed: {failure}")
     problems = report.problems()
     _say("\n".join(problems))
-    write(DOCUMENT, "onsale" if given.kills == inf else f"rolls-{given.kills:.0f}", report.markdown())
+    write(DOCUMENT, "onsale" if given.kills else "rolls", report.markdown())
     return int(bool(problems))
 
 
