@@ -340,17 +340,18 @@ class Starts:
         """
         bundles, newer = read_known(decode_commands, bodies)
         undone = [bundle for bundle in bundles if bundle and bundle[0].body["note"] not in self._taken]
-        for some in begin_in_time(undone, _AT_ONCE // MOST_STARTS, self._clock):
-            self._runtime.handle([self._case(command) for bundle in some for command in bundle]).check()
-            self._removals([_note_of(bundle[0]) for bundle in some])
-            self._remember([bundle[0].body["note"] for bundle in some])
+        # One at a time: commands that wait longer than their note are sent by the agenda, ahead of their turn.
+        for (bundle,) in begin_in_time(undone, 1, self._clock):
+            self._runtime.handle([self._case(command) for command in bundle]).check()
+            self._removals([_note_of(bundle[0])])
+            self._remember(bundle[0].body["note"])
         if newer is not None:
             raise newer
 
-    def _remember(self, notes: Sequence[str]) -> None:
+    def _remember(self, note: str) -> None:
         with self._lock:
-            self._taken.update(dict.fromkeys(notes))
-            while len(self._taken) > _REMEMBERED:
+            self._taken[note] = None
+            if len(self._taken) > _REMEMBERED:
                 self._taken.popitem(last=False)
 
     def _case(self, command: Command) -> Case:

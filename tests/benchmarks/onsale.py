@@ -3,7 +3,7 @@
 `make bench ARGS="--only onsale -- --orders 5000 --seats 1000"` prints the table, puts it into docs/appendix/registration.md, and
 fails when a promise is broken. Orders enter by the queue `orders`, with ids against their arrival. What became of them is added
 up from the events and the answers that anybody may read, by a checker that shares no code with the app. Their order is
-compared with the roll of the gate. With `--workers 2 --kills 0` nothing is killed, and each order must be answered in its place.
+compared with the roll of the gate. With `--workers 2 --kills 0` nothing is killed, and no order may get the seats of one with an earlier place.
 """
 
 import argparse
@@ -112,7 +112,7 @@ class Report:
         if self.sale.kills:
             found += ["no process was killed"] * (not self.kills)
         else:
-            found += [f"{self.overtaking} orders overtook one with an earlier place"] * bool(self.overtaking)
+            found += [f"{self.inversions} orders got the seats of one with an earlier place"] * bool(self.inversions)
         return found
 
     def markdown(self) -> str:
@@ -306,6 +306,8 @@ def _count(report: Report, workers: Fleet) -> None:
     for line in workers.lines():
         if line["what"] == "end" and "failed" in line:
             report.failures[f"{line['invocation'].rsplit('-', 1)[0]}: {line['failed']}"] += 1
+        if line["what"] == "unsettled":
+            report.failures[f"{line['invocation']} was not settled: {line['error']}"] += 1
         if line["what"] == "dead":
             report.broken.append(f"{line['letters']} dead letters")
 
@@ -324,7 +326,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         _say(f"{number} failed: {failure}")
     problems = report.problems()
     _say("\n".join(problems))
-    write(DOCUMENT, "onsale" if given.kills == inf else f"rolls-{given.kills:.0f}", report.markdown())
+    write(DOCUMENT, "onsale" if given.kills else "rolls", report.markdown())
     return int(bool(problems))
 
 

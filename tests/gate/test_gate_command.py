@@ -66,7 +66,7 @@ def test_open_and_close_say_what_they_did(sluice, house, gate):
     """A gate is opened and closed, with who, why and what waits; a second time changes nothing."""
     opened = sluice("open", gate, "--yes", "--why", "the batch is due", "--by", "ann", "--json")
     document = json.loads(opened.stdout)
-    assert (opened.exit_code, set(document)) == (0, GATE_FIELDS | {"changed", "unsignalled"})
+    assert (opened.exit_code, set(document)) == (0, GATE_FIELDS | {"changed", "unsignalled", "roll"})
     assert (document["state"], document["epoch"], document["changed"], document["unsignalled"]) == ("open", 1, True, "")
     again = sluice("open", gate, "--yes")
     assert f"{gate} was already open at epoch 1" in again.stdout

@@ -24,6 +24,7 @@ from shared.processes.table_homes import event_key
 from tests.eventsourcing.memory_homes import MemoryHomes
 from tests.registration.test_flows import TOPIC, open_conference, place
 from tests.registration.test_seats import END, NOON, cancel, conference, follow, offer, reserve
+from tests.registration.world import GATE
 from tools.cli.main import app
 from tools.cli.options import PROBLEM_FOUND
 from tools.local.paths import ROOT
@@ -57,7 +58,8 @@ def typed(world, line):
 def test_every_command_of_the_page_succeeds(world):
     """As the page has them."""
     open_conference(world)
-    place(world, "order-1")
+    place(world, "order-1", gate=GATE)
+    world.release(GATE)
     world.pump()
     page = (ROOT / "docs" / "registration.md").read_text()
     lines = [line for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) for line in block.splitlines()]
