@@ -10,7 +10,7 @@
   - WorkloadsRefusedError, UnknownWorkloadError
   - ResultRefusedError, ResultNotSentError
   - AttemptFailedError
-  - RulesRefusedError, TraceRefusedError, NoSlotError, ScalingRefusedError, CapabilityOffError, PricesError
+  - RulesRefusedError, TraceRefusedError, NoSlotError, ScalingRefusedError, PricesError
   - ParkedError
     - NotParkedError, ParkedTamperedError
   - IdsError
@@ -197,10 +197,6 @@ class NoSlotError(SluiceError):
 
 class ScalingRefusedError(SluiceError):
     """Azure refused to scale the app: it does not exist, its plan cannot be scaled so, or the operator lacks the right."""
-
-
-class CapabilityOffError(SluiceError):
-    """Raised when work of a capability waits that this installation has not turned on."""
 
 
 class PricesError(SluiceError):

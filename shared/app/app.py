@@ -19,7 +19,7 @@ from shared.azure import Cause, Connections, because
 from shared.capability import Chosen, TickStep
 from shared.clock import Clock, Closing, all_tried
 from shared.dequeue import AGAIN_AFTER, Takeovers
-from shared.errors import CapabilityOffError, SettingsError
+from shared.errors import SettingsError, SluiceError
 from shared.gate import TAKES_FOR, GateTick
 from shared.memory import Memory
 from shared.messages import Delivery, room_of_work
@@ -185,10 +185,10 @@ def _follower_of(verbs: Any, verb: str) -> Callable[[Pointer, float], object]:
 
 
 def _demand_follower(name: str, clock: Clock, pointer: Pointer, _until: float) -> None:
-    """Raise CapabilityOffError if a pointer is long due whose capability is off: what it leads to may cost money."""
+    """Raise SluiceError if a pointer is long due whose capability is off: what it leads to may cost money."""
     late = clock.now() - pointer.due
     if late > UNFOLLOWED:
-        raise CapabilityOffError(
+        raise SluiceError(
             f"work of the capability {name} is due for {late // timedelta(minutes=1)} minutes, and it is off: name it in "
             "SLUICE_CAPABILITIES, or end its work by its commands"
         )
