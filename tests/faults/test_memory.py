@@ -173,10 +173,6 @@ class Actor:
         self.receipts += [(message.id, message.pop_receipt) for message in found]
         return [(message.content, message.dequeue_count) for message in found]
 
-    def queue_peek(self):
-        """See some messages, which stay as they are."""
-        return [(message.content, message.dequeue_count) for message in self.queue.peek_messages(2)]
-
     def queue_delete(self):
         """Delete by a receipt, which may be used up."""
         name, receipt = self._one_of(self.receipts or [(str(uuid.UUID(int=1)), "bm9uZQ==")])

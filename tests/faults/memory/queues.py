@@ -57,8 +57,6 @@ class Queues:
         now = self._storage.now
         visible = [message for message in queue.values() if message.visible_at <= now]
         found = sorted(visible, key=lambda message: (message.visible_at, message.turn))[:most]
-        if asked.query.get("peekonly") == "true":
-            return self._listed(200, found)
         for message in found:
             message.visible_at = now + timedelta(seconds=hidden)
             message.receipt, message.deliveries = self._receipt(), message.deliveries + 1
