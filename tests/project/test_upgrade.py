@@ -254,20 +254,27 @@ def test_the_upgraded_project_is_what_the_app_can_be_deployed_from(project):
     assert (done.returncode, done.stdout.split()) == (0, ["team-a", "60"]), done.stderr
 
 
-@pytest.mark.ci("a whole `make check`, half a minute")
-def test_the_upgraded_project_passes_the_whole_make_check(project):
-    """Lint, formatting, types and the checks of infra/, with the person's files in it, and with no edit by hand."""
+@pytest.mark.ci("a whole `make check` and `make test`, a minute")
+def test_the_upgraded_project_passes_its_checks_and_its_tests(project):
+    """Lint, formatting, types, the checks of infra/, and the person's tests, with no edit by hand."""
     assert sluice("upgrade", project, "--write", "--base", BEFORE).exit_code == 0
     # The packages of this repository, so that nothing is downloaded. A link is never installed into.
     (project / ".venv").symlink_to(VENV)
     (project / AZURITE.relative_to(ROOT)).parent.mkdir(exist_ok=True)
     (project / AZURITE.relative_to(ROOT)).symlink_to(AZURITE)
     kept = {name: text for name, text in os.environ.items() if not name.startswith(("SLUICE", "PYTHON"))}
-    done = subprocess.run(["make", "check"], cwd=project, env=kept, capture_output=True, text=True, check=False)
+
+    def make(what):
+        return subprocess.run(["make", what], cwd=project, env=kept, capture_output=True, text=True, check=False)
+
+    done = make("check")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "All checks passed!" in done.stdout
     assert "Success: no issues found" in done.stdout
     assert "checks, 0 findings" in done.stdout
+    tested = make("test")
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+    assert " passed" in tested.stdout
 
 
 KILLING = """
