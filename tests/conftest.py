@@ -39,6 +39,26 @@ def pytest_addoption(parser):
     parser.addoption("--worker", choices=WORKERS, default="local", help="the worker in the local host")
 
 
+class _FailureLines:
+    """Names each failed test at once: a whole run ends half an hour later, and a person may begin to look."""
+
+    def __init__(self, terminal):
+        self._terminal = terminal
+
+    def pytest_runtest_logreport(self, report):
+        """Write a line for a failure."""
+        if report.failed:
+            self._terminal.ensure_newline()
+            self._terminal.write_line(f"FAILED {report.nodeid} ({report.when})")
+
+
+def pytest_sessionstart(session):
+    """Have the process that a person looks at name failures."""
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None and not hasattr(session.config, "workerinput"):
+        session.config.pluginmanager.register(_FailureLines(terminal))
+
+
 @pytest.fixture
 def told(caplog):
     """What the app tells: a function that returns the fields of each line of an event, in order."""
