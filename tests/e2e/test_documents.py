@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,8 @@ def typed(stack_settings, tmp_path_factory):
     def run(script):
         return subprocess.run(
             ["bash", "-e", "-c", f"{ACTIVATE}\n{script}"],
-            input="y\n" * 10,
+            # Each command that asks takes a whole buffer of them.
+            input="y\n" * 100_000,
             cwd=folder,
             env=environment,
             capture_output=True,
@@ -67,14 +69,17 @@ def tutorial(typed):
 
 @pytest.fixture
 def parked(stack_settings):
-    """Park a good submission, as if the host had given up on it, and return how it is named."""
+    """Park a good submission twice, as if the host had given up on it, and return how it is named."""
     with Connections.parse(stack_settings) as connections:
         usage = {"account": "a", "plan": "basic", "quantity": "1"}
         job = f"gave-up-{time.monotonic_ns()}"
         body = json.dumps({"sluice": {"job": job, "items": [usage]}})
         why = RefusedError("delivered_too_often", "the host gave up", "replay it")
         delivery = Delivery(queue="submissions", message_id="m-1", body=body.encode(), count=1)
-        entry = Stores(connections).parking.park(ACCEPT, delivery, why)
+        stores = Stores(connections)
+        entry = stores.parking.park(ACCEPT, delivery, why)
+        # One more of its cause is above the bound at the door, as in a flood.
+        stores.overflow.keep(replace(entry, key=f"{entry.key}-2"), body.encode())
     return {"JOB": entry.about, "KEY": entry.key, "FINGERPRINT": entry.fingerprint}
 
 
