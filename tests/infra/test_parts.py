@@ -30,7 +30,8 @@ def test_an_installation_with_registration_has_its_entities_behind_the_others():
     assert whole.tables == (*base.tables, "homes", "agenda", "readmodela", "readmodelb", "models")
     assert [one.name for one in whole.bus.queues] == [
         *(one.name for one in base.bus.queues),
-        *("dead", "starts", "timeouts", "payments", "conferences", "seat-commands-00", "seat-commands-01"),
+        *("dead", "starts", "starts-in-order", "timeouts", "payments", "conferences"),
+        *("seat-commands-00", "seat-commands-01"),
     ]
     assert [one.name for one in whole.bus.topics] == [
         *(one.name for one in base.bus.topics),
@@ -49,11 +50,11 @@ def test_every_dead_letter_of_registration_reaches_the_one_queue_that_parks_them
     assert bus.queues[0].delivery.forward_dead_letters is None
 
 
-def test_only_the_lanes_have_sessions_and_a_replay_of_their_commands_passes():
+def test_only_what_has_an_order_has_sessions_and_a_replay_of_their_commands_passes():
     """A session trigger keeps a slot until it is idle; duplicate detection would swallow a command that is sent again."""
     queues = {one.name: one for one in registration(2).bus.queues}
     sessions = {name for name, one in queues.items() if one.delivery.sessions}
-    assert sessions == {"seat-commands-00", "seat-commands-01"}
+    assert sessions == {"starts-in-order", "seat-commands-00", "seat-commands-01"}
     assert all(queues[name].duplicate_window is None for name in (*sessions, "payments", "conferences"))
     assert all(queues[name].delivery.lock == GUARD for name in sessions)
 
