@@ -316,12 +316,20 @@ class _References:
 
     @property
     def jobs(self) -> set[str]:
-        return {entry.about for entry in self._submissions} | {line.claimed for line in self._parked.read_over()}
+        return {entry.about for entry in self._submissions} | self._over[0]
 
     @cached_property
     def names(self) -> set[str]:
-        over = (text for line in self._parked.read_over() for text in _texts(line.body))
-        return {text for entry in self._submissions for text in self._texts(entry)} | set(over)
+        return {text for entry in self._submissions for text in self._texts(entry)} | self._over[1]
+
+    @cached_property
+    def _over(self) -> tuple[set[str], set[str]]:
+        """The jobs and the texts of the messages in files, which are read once: there may be many."""
+        jobs, texts = set[str](), set[str]()
+        for line in self._parked.read_over():
+            jobs.add(line.claimed)
+            texts.update(_texts(line.body))
+        return jobs, texts
 
     def _texts(self, entry: Entry) -> Iterator[str]:
         # Without its bytes, no replay of it can read a blob.

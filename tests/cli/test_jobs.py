@@ -250,11 +250,11 @@ def test_the_list_says_how_old_a_state_is_and_what_fails(sluice, job_in, stores)
     known = {"content_hash": "0" * 64, "workload": "billing", "accepted_at": before, "items": 10, "chunks": 2}
     at_that_time.insert(Job(job=held, state=JobState.HELD, gate="nightly", **known))
     done = job_in(JobState.COMPLETE, accepted_at=before, finished_at=before)
-    row = sluice("jobs", "list").stdout.partition(f"{held}\t")[2].partition("\t")[0]
+    row = sluice("jobs", "list", "--most", "1000").stdout.partition(f"{held}\t")[2].partition("\t")[0]
     assert re.fullmatch(r"held, seen 4 min \d+ s ago", row)
     stores.attempts.note_failure(job_note(held, chunk_key(1, 1)), 4, ValueError())
     stores.attempts.note_failure(f"submissions|{held}|m", 4, ValueError())
-    listed = sluice("jobs", "list").stdout
+    listed = sluice("jobs", "list", "--most", "1000").stdout
     row = listed.partition(f"{held}\t")[2].partition("\t")[0]
     assert re.fullmatch(r"held, seen 4 min \d+ s ago, failing", row)
     assert f"{done}\tcomplete\t" in listed

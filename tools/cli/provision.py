@@ -23,6 +23,8 @@ from tools.conformance import first_line
 
 #: The kinds of a storage account, in the order of the topology.
 STORAGE: Final = ("queue", "container", "table")
+#: The kinds that it makes.
+KINDS: Final = frozenset({*STORAGE, *BUS_KINDS})
 #: The codes of the services for something that is there. Others mean that it is being deleted.
 _EXISTS: Final = frozenset({"QueueAlreadyExists", "ContainerAlreadyExists", "TableAlreadyExists"})
 
@@ -56,7 +58,7 @@ def provision(
 ) -> None:
     """Make every queue, container, table and bus entity that is missing. What is there stays unchanged."""
     environ = load_connected(settings)
-    findings = [one for one in examine(environ) if one.kind in {*STORAGE, *BUS_KINDS}]
+    findings = [one for one in examine(environ) if one.kind in KINDS]
     outcomes = [_untouched(one) for one in findings] if dry_run else list(make_missing(environ, findings))
     is_whole = all(one.result in {Result.THERE, Result.MADE} for one in outcomes)
     if as_json:

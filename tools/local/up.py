@@ -17,6 +17,7 @@ from shared.own import lay, read_own
 from shared.settings import NAMES, Dequeue, Settings
 from shared.telemetry import TelemetryChoice
 from tools.cli.doctor import examine
+from tools.cli.provision import KINDS
 from tools.cli.settings_file import check_names, is_running
 from tools.local import up_options
 from tools.local.door import Door
@@ -125,13 +126,15 @@ def _external(options: argparse.Namespace, told_to_stop: threading.Event) -> int
 def _list_missing(settings: Mapping[str, str]) -> None:
     """Print what is not there, or not right: the app waits for it."""
     findings = list(examine(settings))
-    problems = [one for one in findings if one.problem]
-    if not problems:
+    for one in findings:
+        if one.problem:
+            print(f"    {one.kind} {one.name} {one.problem}", flush=True)
+    entities = [one for one in findings if one.kind in KINDS]
+    missing = sum(bool(one.problem) for one in entities)
+    if not missing:
         return
-    for one in problems:
-        print(f"    {one.kind} {one.name} {one.problem}")
     print(
-        f"{len(problems)} of {len(findings)} entities are missing or do not answer, and the app waits for them. In another "
+        f"{missing} of {len(entities)} entities are missing or do not answer, and the app waits for them. In another "
         f"terminal:\n    .venv/bin/sluice provision      (makes what is missing; --dry-run lists it)",
         flush=True,
     )
