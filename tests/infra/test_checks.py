@@ -401,6 +401,22 @@ SEEDS = {
         ),
     },
     "roles": {
+        "an operator who is listed twice": (
+            replacing(
+                "infra/modules/roles-of-operators.bicep",
+                "[for id in union(ids, []): principals[indexOf(ids, id)]]",
+                "principals",
+            ),
+            "the-deployer is listed twice, and has the role Storage Queue Data Reader 2 times",
+        ),
+        "a publisher who is listed in other letters": (
+            replacing(OF_PUBLISHERS, "toLower(one.id)", "one.id"),
+            "the-deployer is listed twice",
+        ),
+        "a sender who is listed twice": (
+            replacing(OF_SENDERS, "[for id in union(ids, []): principals[indexOf(ids, id)]]", "principals"),
+            "an-operator is listed twice",
+        ),
         "a receiver's role on the topic": (
             sender_on_the_topic,
             "the app has not: Azure Service Bus Data Receiver on the namespace",
@@ -887,6 +903,18 @@ SEEDS = {
         ),
     },
     "azd": {
+        "a hook whose script is not there": (
+            without("infra/after-azd.sh"),
+            "hook postprovision: there is no script ./infra/after-azd.sh",
+        ),
+        "a hook that may stop the deployment": (
+            replacing("azure.yaml", "continueOnError: true", "continueOnError: false"),
+            "hooks.postprovision.posix.continueOnError: True was expected",
+        ),
+        "a hook without a command on Windows": (
+            replacing("azure.yaml", "    windows:\n      shell: pwsh\n", "    posix:\n      shell: sh\n"),
+            "'windows' is a required property",
+        ),
         "a service that no resource is tagged with": (
             replacing(APP, "'azd-service-name': 'sluice'", "'azd-service-name': 'api'"),
             "are not those that Bicep tags",
