@@ -115,6 +115,23 @@ param logDailyCapGB int = 2
 @description('Whether every storage request of the app is logged, for an investigation: a log line costs more than the request.')
 param isStorageLogged bool = false
 
+@description('Where the account of jobs has its copies: one building (LRS), three zones (ZRS), these and another region (GZRS), which can be read (RAGZRS). Choose before the first deployment.')
+@allowed(['Standard_LRS', 'Standard_ZRS', 'Standard_GZRS', 'Standard_RAGZRS'])
+param storageRedundancy string = 'Standard_LRS'
+
+@description('Days that deleted and overwritten blobs of the account of jobs can be restored; 0: they cannot. What the app removes stays so long, and is paid.')
+@minValue(0)
+@maxValue(365)
+param blobSoftDeleteDays int = 0
+
+@description('Days that a deleted container of the account of jobs can be restored; 0: it cannot.')
+@minValue(0)
+@maxValue(365)
+param containerSoftDeleteDays int = 0
+
+@description('Whether a lock keeps the account of jobs from being deleted; who deploys must be Owner or User Access Administrator.')
+param isStorageLocked bool = false
+
 @description('Whether the alert rules are made; each one has a monthly price.')
 param hasAlerts bool = true
 
@@ -124,6 +141,10 @@ param alertMinutes int = 15
 
 @description('Where alerts are mailed to; empty: they are seen in the portal only.')
 param alertEmail string = ''
+
+@description('Address that alerts are posted to, in the common alert schema; empty: none. It may hold a secret.')
+@secure()
+param alertWebhook string = ''
 
 var token = toLower(uniqueString(subscription().id, environmentName, location))
 var tags = { 'azd-env-name': environmentName }
@@ -236,6 +257,10 @@ module appStorage 'modules/app-storage.bicep' = {
     parts: parts
     workspaceId: monitoring.outputs.workspaceId
     isLogged: given.isStorageLogged
+    redundancy: storageRedundancy
+    blobSoftDeleteDays: blobSoftDeleteDays
+    containerSoftDeleteDays: containerSoftDeleteDays
+    isLocked: isStorageLocked
   }
 }
 
@@ -388,6 +413,7 @@ module alerts 'modules/alerts.bicep' = if (hasAlerts) {
     tags: tags
     workspaceId: monitoring.outputs.workspaceId
     email: alertEmail
+    webhook: alertWebhook
     parts: parts
     minutes: alertMinutes
   }

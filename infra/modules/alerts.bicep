@@ -12,6 +12,10 @@ param workspaceId string
 @description('Where alerts are mailed to; empty: nowhere.')
 param email string
 
+@description('Address that alerts are posted to; empty: none.')
+@secure()
+param webhook string
+
 @description('Minutes between two looks of a rule; the rarer, the cheaper.')
 @allowed([5, 15])
 param minutes int
@@ -23,17 +27,24 @@ var partAlerts = [for part in parts: part.alerts]
 // Two capabilities may have the same one.
 var alerts = union(loadJsonContent('../alerts.json').alerts, flatten(partAlerts))
 
-resource people 'Microsoft.Insights/actionGroups@2023-01-01' = if (!empty(email)) {
+resource people 'Microsoft.Insights/actionGroups@2023-01-01' = if (!empty(email) || !empty(webhook)) {
   name: 'ag-sluice'
   location: 'global'
   tags: tags
   properties: {
     groupShortName: 'sluice'
     enabled: true
-    emailReceivers: [
+    emailReceivers: empty(email) ? [] : [
       {
         name: 'mail'
         emailAddress: email
+        useCommonAlertSchema: true
+      }
+    ]
+    webhookReceivers: empty(webhook) ? [] : [
+      {
+        name: 'webhook'
+        serviceUri: webhook
         useCommonAlertSchema: true
       }
     ]
@@ -73,7 +84,7 @@ resource rules 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [
         ]
       }
       actions: {
-        actionGroups: empty(email) ? [] : [people.id]
+        actionGroups: empty(email) && empty(webhook) ? [] : [people.id]
         customProperties: { what: alert.what, remedy: alert.remedy }
       }
     }

@@ -30,6 +30,23 @@ param workspaceId string
 @description('Whether every request is logged.')
 param isLogged bool
 
+@description('Where its copies are.')
+@allowed(['Standard_LRS', 'Standard_ZRS', 'Standard_GZRS', 'Standard_RAGZRS'])
+param redundancy string
+
+@description('Days that deleted and overwritten blobs can be restored; 0: they cannot.')
+@minValue(0)
+@maxValue(365)
+param blobSoftDeleteDays int
+
+@description('Days that a deleted container can be restored; 0: it cannot.')
+@minValue(0)
+@maxValue(365)
+param containerSoftDeleteDays int
+
+@description('Whether a lock keeps the account from being deleted.')
+param isLocked bool
+
 // Made from shared/topology.py by `make docs`.
 var entities = loadJsonContent('../entities.json').storage
 // The host makes a -poison queue on demand, with a role that the app does not have: it is here from the start.
@@ -49,7 +66,7 @@ resource account 'Microsoft.Storage/storageAccounts@2025-01-01' = {
   location: location
   tags: tags
   kind: 'StorageV2'
-  sku: { name: 'Standard_LRS' }
+  sku: { name: redundancy }
   properties: {
     accessTier: 'Hot'
     allowBlobPublicAccess: false
@@ -81,6 +98,12 @@ resource queues 'Microsoft.Storage/storageAccounts/queueServices/queues@2025-01-
 resource blobService 'Microsoft.Storage/storageAccounts/blobServices@2025-01-01' = {
   parent: account
   name: 'default'
+  properties: {
+    // Ids, gates and permits are overwritten at every step, and versions would pile up: no rule deletes by age.
+    isVersioningEnabled: false
+    deleteRetentionPolicy: blobSoftDeleteDays == 0 ? { enabled: false } : { enabled: true, days: blobSoftDeleteDays }
+    containerDeleteRetentionPolicy: containerSoftDeleteDays == 0 ? { enabled: false } : { enabled: true, days: containerSoftDeleteDays }
+  }
 }
 
 resource containers 'Microsoft.Storage/storageAccounts/blobServices/containers@2025-01-01' = [
@@ -128,6 +151,13 @@ resource tableLogs 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = 
     workspaceId: workspaceId
     logs: [{ categoryGroup: 'allLogs', enabled: true }]
   }
+}
+
+// Data can still be deleted. A lock that refuses writes would also refuse the next deployment.
+resource lock 'Microsoft.Authorization/locks@2020-05-01' = if (isLocked) {
+  name: 'keep'
+  scope: account
+  properties: { level: 'CanNotDelete', notes: 'The ledger of Sluice: docs/deploy.md says how to take this lock away.' }
 }
 
 output name string = account.name

@@ -10,6 +10,10 @@ param appStorageName string
 param busName string
 
 var roles = loadJsonContent('../roles.json')
+// Who is listed twice has each role once: a second assignment of it would fail the whole deployment. The first entry
+// counts, and its letters, because the names of the assignments that are there come from them.
+var ids = [for one in principals: toLower(one.id)]
+var people = [for id in union(ids, []): principals[indexOf(ids, id)]]
 
 resource storage 'Microsoft.Storage/storageAccounts@2025-01-01' existing = {
   name: appStorageName
@@ -20,7 +24,7 @@ resource bus 'Microsoft.ServiceBus/namespaces@2024-01-01' existing = {
 }
 
 resource queueReaders 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for one in principals: {
+  for one in people: {
     name: guid(storage.id, one.id, roles['Storage Queue Data Reader'])
     scope: storage
     properties: {
@@ -33,7 +37,7 @@ resource queueReaders 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
 
 // A replay puts work back on its queue.
 resource queueSenders 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for one in principals: {
+  for one in people: {
     name: guid(storage.id, one.id, roles['Storage Queue Data Message Sender'])
     scope: storage
     properties: {
@@ -45,7 +49,7 @@ resource queueSenders 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
 ]
 
 resource blobWriters 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for one in principals: {
+  for one in people: {
     name: guid(storage.id, one.id, roles['Storage Blob Data Contributor'])
     scope: storage
     properties: {
@@ -57,7 +61,7 @@ resource blobWriters 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
 ]
 
 resource tableWriters 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for one in principals: {
+  for one in people: {
     name: guid(storage.id, one.id, roles['Storage Table Data Contributor'])
     scope: storage
     properties: {
@@ -70,7 +74,7 @@ resource tableWriters 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
 
 // `sluice gate wait` and `sluice doctor` listen, opening a gate sends its signal.
 resource busReceivers 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for one in principals: {
+  for one in people: {
     name: guid(bus.id, one.id, roles['Azure Service Bus Data Receiver'])
     scope: bus
     properties: {
@@ -82,7 +86,7 @@ resource busReceivers 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
 ]
 
 resource busSenders 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for one in principals: {
+  for one in people: {
     name: guid(bus.id, one.id, roles['Azure Service Bus Data Sender'])
     scope: bus
     properties: {

@@ -16,6 +16,10 @@ param room string = ''
 var roles = loadJsonContent('../roles.json')
 var inbound = loadJsonContent('../entities.json').inbound
 var ofRoom = empty(room) ? '' : '-${room}'
+// Who is listed twice has each role once: a second assignment of it would fail the whole deployment. The first entry
+// counts, and its letters, because the names of the assignments that are there come from them.
+var ids = [for one in principals: toLower(one.id)]
+var people = [for id in union(ids, []): principals[indexOf(ids, id)]]
 
 resource storage 'Microsoft.Storage/storageAccounts@2025-01-01' existing = {
   name: appStorageName
@@ -52,7 +56,7 @@ resource hints 'Microsoft.ServiceBus/namespaces/queues@2024-01-01' existing = {
 }
 
 resource onHints 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for one in principals: {
+  for one in people: {
     name: guid(hints.id, one.id, roles['Azure Service Bus Data Sender'])
     scope: hints
     properties: {
@@ -64,7 +68,7 @@ resource onHints 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
 ]
 
 resource onQueue 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for one in principals: {
+  for one in people: {
     name: guid(queue.id, one.id, roles['Storage Queue Data Message Sender'])
     scope: queue
     properties: {
@@ -76,7 +80,7 @@ resource onQueue 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
 ]
 
 resource onContainer 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
-  for one in principals: {
+  for one in people: {
     name: guid(container.id, one.id, roles['Storage Blob Data Contributor'])
     scope: container
     properties: {

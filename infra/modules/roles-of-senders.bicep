@@ -18,8 +18,12 @@ param appStorageName string
 param busName string
 
 var roles = loadJsonContent('../roles.json')
-var toStorage = service == 'storage' ? principals : []
-var toBus = service == 'bus' ? principals : []
+// Who is listed twice has each role once: a second assignment of it would fail the whole deployment. The first entry
+// counts, and its letters, because the names of the assignments that are there come from them.
+var ids = [for one in principals: toLower(one.id)]
+var people = [for id in union(ids, []): principals[indexOf(ids, id)]]
+var toStorage = service == 'storage' ? people : []
+var toBus = service == 'bus' ? people : []
 
 resource storage 'Microsoft.Storage/storageAccounts@2025-01-01' existing = {
   name: appStorageName

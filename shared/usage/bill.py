@@ -72,6 +72,17 @@ class Logs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     alert_rule: dict[int, Decimal]
 
 
+class Redundancy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One way to keep copies of an account: its prices beside those of `requests`, which are of Standard_LRS."""
+
+    #: The price per GB and month.
+    gb: Decimal
+    #: The price of a request, as a multiple of that with Standard_LRS; of all kinds of requests the largest.
+    requests: Decimal
+    #: The price per GB that is copied to another region.
+    gb_copied: Decimal
+
+
 class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One table of prices."""
 
@@ -86,6 +97,8 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bus: BusPrices
     functions: Functions
     logs: Logs
+    #: A table of one's own from before 0.4.0 has none.
+    redundancy: dict[str, Redundancy] = {}
 
     def __str__(self) -> str:
         return f"{self.name}, {self.currency}, as of {self.as_of:%Y-%m-%d} ({self.proof})"

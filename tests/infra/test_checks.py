@@ -401,6 +401,22 @@ SEEDS = {
         ),
     },
     "roles": {
+        "an operator who is listed twice": (
+            replacing(
+                "infra/modules/roles-of-operators.bicep",
+                "[for id in union(ids, []): principals[indexOf(ids, id)]]",
+                "principals",
+            ),
+            "the-deployer is listed twice, and has the role Storage Queue Data Reader 2 times",
+        ),
+        "a publisher who is listed in other letters": (
+            replacing(OF_PUBLISHERS, "toLower(one.id)", "one.id"),
+            "the-deployer is listed twice",
+        ),
+        "a sender who is listed twice": (
+            replacing(OF_SENDERS, "[for id in union(ids, []): principals[indexOf(ids, id)]]", "principals"),
+            "an-operator is listed twice",
+        ),
         "a receiver's role on the topic": (
             sender_on_the_topic,
             "the app has not: Azure Service Bus Data Receiver on the namespace",
@@ -692,6 +708,40 @@ SEEDS = {
             "`decided` has SLUICE_NOTIFY",
         ),
     },
+    "keeping": {
+        "copies that the parameter does not choose": (
+            replacing(APP_STORAGE, "{ name: redundancy }", "{ name: 'Standard_LRS' }"),
+            "the sku is Standard_LRS, although storageRedundancy is Standard_ZRS",
+        ),
+        "copies without a price": (
+            replacing("infra/main.bicep", "'Standard_RAGZRS']", "'Standard_RAGZRS', 'Standard_GRS']"),
+            "redundancy Standard_GRS is chosen without a price",
+        ),
+        "blobs that cannot be restored": (
+            replacing(APP_STORAGE, "{ enabled: true, days: blobSoftDeleteDays }", "{ enabled: false }"),
+            "with blobSoftDeleteDays 9 deleteRetentionPolicy is {'enabled': False}",
+        ),
+        "soft delete that nobody wants": (
+            replacing(
+                APP_STORAGE,
+                "containerSoftDeleteDays == 0 ? { enabled: false }",
+                "containerSoftDeleteDays == 0 ? { enabled: true, days: 7 }",
+            ),
+            "with containerSoftDeleteDays 0 containerDeleteRetentionPolicy is {'enabled': True, 'days': 7}",
+        ),
+        "versions of what is overwritten all the time": (
+            replacing(APP_STORAGE, "isVersioningEnabled: false", "isVersioningEnabled: true"),
+            "blobs have versions, which pile up",
+        ),
+        "a lock that nobody wants": (
+            replacing(APP_STORAGE, "= if (isLocked) {", "= if (true) {"),
+            "a lock is made although no parameter wants it",
+        ),
+        "a lock that refuses the next deployment": (
+            replacing(APP_STORAGE, "'CanNotDelete'", "'ReadOnly'"),
+            "expected CanNotDelete on",
+        ),
+    },
     "parameters": {
         "a parameter that nobody knows": (
             in_json(
@@ -837,7 +887,15 @@ SEEDS = {
         ),
         "mail to nobody": (
             replacing("infra/modules/alerts.bicep", "emailAddress: email", "emailAddress: 'nobody'"),
-            "mail is to be sent when an address is given",
+            "an alert is to reach [(['a@b.example'], [])], each address if it is given",
+        ),
+        "a webhook that is called although it is not given": (
+            replacing("infra/modules/alerts.bicep", "empty(webhook) ? [] : [", "empty(email) ? [] : ["),
+            "each address if it is given",
+        ),
+        "a webhook that no rule calls": (
+            replacing("infra/modules/alerts.bicep", "empty(email) && empty(webhook)", "empty(email)"),
+            "an alert is to reach [([], ['https://b.example'])]",
         ),
         "alerts that cannot be left out": (
             replacing("infra/main.bicep", "if (hasAlerts) ", ""),
@@ -845,6 +903,18 @@ SEEDS = {
         ),
     },
     "azd": {
+        "a hook whose script is not there": (
+            without("infra/after-azd.sh"),
+            "hook postprovision: there is no script ./infra/after-azd.sh",
+        ),
+        "a hook that may stop the deployment": (
+            replacing("azure.yaml", "continueOnError: true", "continueOnError: false"),
+            "hooks.postprovision.posix.continueOnError: True was expected",
+        ),
+        "a hook without a command on Windows": (
+            replacing("azure.yaml", "    windows:\n      shell: pwsh\n", "    posix:\n      shell: sh\n"),
+            "'windows' is a required property",
+        ),
         "a service that no resource is tagged with": (
             replacing(APP, "'azd-service-name': 'sluice'", "'azd-service-name': 'api'"),
             "are not those that Bicep tags",

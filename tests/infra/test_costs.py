@@ -1,11 +1,12 @@
 """What a deployment costs: nothing is left out, and the parts make the whole."""
 
+import json
 from decimal import Decimal
 
 import msgspec
 
-from shared.usage.bill import load
-from tools.local.infra import costs
+from shared.usage.bill import BUILT_IN, load
+from tools.local.infra import choices, costs
 from tools.local.infra.project import Project
 
 PRICES = load()
@@ -51,6 +52,45 @@ def test_work_costs_less_than_a_message_a_transaction():
     """A million transactions in chunks against three requests of the queue for each of them."""
     alone = 3 * 1_000_000 * PRICES.requests["queue"] / 10_000
     assert sum(one.amount for one in costs.work()) < alone
+
+
+def test_copies_cost_as_many_times_as_the_prices_say():
+    """The requests of a month without work, and nothing else of it."""
+    requests = sum(one.amount for one in costs.idle(Project()) if one.part == "app-storage.bicep")
+    more = {one.value: one.more for one in choices.choices(Project()) if one.parameter == "storageRedundancy"}
+    assert more
+    assert more == {name: requests * (PRICES.redundancy[name].requests - 1) for name in more}
+
+
+def test_a_day_of_soft_delete_is_paid_as_a_day_of_storage():
+    """Twice the price of a GB is twice what its deletion costs."""
+    found = [
+        one.by_gb.split()[0]
+        for prices in (PRICES, _with_gb(2 * PRICES.redundancy["Standard_LRS"].gb))
+        for one in choices.choices(Project(), prices)
+        if one.parameter == "blobSoftDeleteDays"
+    ]
+    assert found == ["0.0049", "0.0097"]
+
+
+def test_an_alert_that_looks_more_often_costs_more():
+    """A choice has the price of its value, by the number of rules."""
+    (more,) = (one.more for one in choices.choices(Project()) if (one.parameter, one.value) == ("alertMinutes", 5))
+    rules = int(next(one.how_much for one in costs.idle(Project()) if one.what.startswith("alert rules")))
+    assert more == rules * (PRICES.logs.alert_rule[5] - PRICES.logs.alert_rule[15])
+
+
+def test_a_table_of_ones_own_may_lack_the_copies(tmp_path):
+    """Tables that were written before 0.4.0 still load."""
+    own = json.loads(BUILT_IN.read_text())
+    del own["redundancy"]
+    (tmp_path / "mine.json").write_text(json.dumps(own))
+    assert load(tmp_path / "mine.json").requests == PRICES.requests
+
+
+def _with_gb(price: Decimal):
+    usual = msgspec.structs.replace(PRICES.redundancy["Standard_LRS"], gb=price)
+    return msgspec.structs.replace(PRICES, redundancy={**PRICES.redundancy, "Standard_LRS": usual})
 
 
 def _named(start: str, found: list[costs.Cost]) -> Decimal:

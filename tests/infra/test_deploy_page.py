@@ -27,6 +27,7 @@ KNOWN = (
     "az rest --method post",
     "az functionapp list-flexconsumption-locations",
     "az functionapp config appsettings set",
+    "az lock delete",
     "az login",
     "az storage blob download-batch",
     "azd auth login",

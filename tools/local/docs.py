@@ -190,6 +190,9 @@ def _prices() -> str:
         ("a GB-second, on demand", str(prices.functions.gb_second)),
         ("a GB-second, always ready and idle", str(prices.functions.ready_gb_second)),
     ]
+    for name, one in prices.redundancy.items():
+        rows.append((f"a GB of blobs kept for a month, {name}", str(one.gb)))
+        rows.append((f"a request of storage, {name}, against Standard_LRS", f"at most {one.requests} times"))
     return f"{markdown(('what', prices.currency), rows)}\n\n{prices}."
 
 

@@ -5,7 +5,9 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from shared.capability import Chosen
 from shared.pipeline import choose
@@ -24,6 +26,7 @@ from shared.usage import (
 )
 from tools.local.infra.deployment import Deployment
 from tools.local.infra.project import Project
+from tools.local.infra.resource import Resource
 
 #: What a tick's instance is billed for at the least, and for each chunk at the most that is likely.
 LEAST_SECONDS: Final = 1
@@ -92,10 +95,10 @@ def _words(kind: str, count: int) -> str:
     return f"{count} {words}" if count > 1 else re.sub("s$", "", re.sub("ies$", "y", words))
 
 
-def idle(project: Project, prices: Prices | None = None) -> list[Cost]:
-    """Return the costs of a month without work with the defaults: scaled to zero, a tick per minute."""
+def idle(project: Project, prices: Prices | None = None, **parameters: Any) -> list[Cost]:
+    """Return the costs of a month without work: scaled to zero, a tick per minute. No parameter means the defaults."""
     table = prices or load()
-    deployment = project.deployed()
+    deployment = project.deployed(**parameters)
     rules = deployment.of_type("Microsoft.Insights/scheduledQueryRules")
     minutes = int(str(rules[0].properties["evaluationFrequency"]).strip("PTM")) if rules else 15
     return [
@@ -109,7 +112,7 @@ def idle(project: Project, prices: Prices | None = None) -> list[Cost]:
             part="alerts.bicep",
         ),
         *_tick(deployment, table),
-        *_requests(table),
+        *_requests(deployment, table),
     ]
 
 
@@ -131,13 +134,21 @@ def _tick(deployment: Deployment, prices: Prices) -> Iterator[Cost]:
     )
 
 
-def _requests(prices: Prices) -> Iterator[Cost]:
+def _requests(deployment: Deployment, prices: Prices) -> Iterator[Cost]:
     askers = idle_day(deployed(instances=0))
+    times = prices.redundancy[app_account(deployment).body["sku"]["name"]].requests
+    prices = msgspec.structs.replace(prices, requests={meter: each * times for meter, each in prices.requests.items()})
     for who, said in ((Who.APP, "our own requests"), (Who.PLATFORM, "the platform's polling")):
         mine = [one for one in askers if one.who is who]
         number = sum(one.a_day for one in mine) * MONTH.days
         amount = sum((price_idle_month(one, prices) for one in mine), Decimal())
         yield Cost(said, f"{number:,} requests", amount, is_assumed=who is Who.PLATFORM, part="app-storage.bicep")
+
+
+def app_account(deployment: Deployment) -> Resource:
+    """Return the app's own account, which holds everything that is a job's."""
+    accounts = deployment.of_type("Microsoft.Storage/storageAccounts")
+    return next(one for one in accounts if one.where.startswith("app-storage.bicep:"))
 
 
 def deployed(*, instances: int = 1, rooms: int = 0, capabilities: tuple[Chosen, ...] = ()) -> Installation:

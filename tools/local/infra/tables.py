@@ -1,12 +1,13 @@
 """The tables of docs/deploy.md and docs/appendix/azure.md, each as its header and rows."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
 from shared.capability import builtin_names
 from shared.usage import load
-from tools.local.infra import additions, costs
+from tools.local.infra import additions, choices, costs
 from tools.local.infra.bicep import Parameter, Template, read
 from tools.local.infra.capabilities import chosen
 from tools.local.infra.checks import roles
@@ -44,6 +45,15 @@ def work() -> Table:
     found = costs.work()
     total = sum(cost.amount for cost in found)
     return _costs("a million transactions in one job", found, [("**in all**", "", f"**{total:.4f}**")])
+
+
+def chosen_prices() -> Table:
+    """Return the price of each choice of a deployer."""
+    rows = [
+        (f"`{one.parameter}`", f"`{json.dumps(one.value)}`", f"{one.more:.2f}", one.by_gb)
+        for one in choices.choices(Project())
+    ]
+    return ("parameter", "value", f"a month without work, {load().currency} more", f"a GB, {load().currency}"), rows
 
 
 def _costs(what: str, found: Sequence[costs.Cost], last: Sequence[Sequence[str]]) -> Table:
@@ -99,6 +109,7 @@ TABLES: Final[Mapping[str, Callable[[], Table]]] = {
     "deploy-parameters": parameters,
     "deploy-idle": idle,
     "deploy-work": work,
+    "deploy-choices": chosen_prices,
     "rooms": rooms,
     **{said: partial(of_capability, said) for said in builtin_names()},
     "deploy-roles": who_may,

@@ -12,6 +12,7 @@ from shared.capability import builtin_names, find
 from shared.telemetry import OF_PROCESSES, LogEvent
 from tools.local.infra import alerts, queries
 from tools.local.infra.bicep import read
+from tools.local.infra.deployment import Deployment
 from tools.local.infra.finding import Finding
 from tools.local.infra.project import Project, at, both_ways
 from tools.local.infra.resource import Resource
@@ -127,10 +128,25 @@ def _sampled(project: Project) -> Iterator[Finding]:
 def _silent(project: Project) -> Iterator[Finding]:
     if project.deployed(hasAlerts=False).of_type(_RULES):
         yield Finding("main.bicep", "rules are made although no alerts are wanted")
-    mailing = project.deployed(alertEmail="a@b.example")
-    groups = mailing.of_type("Microsoft.Insights/actionGroups")
-    told = [at(rule.properties, "actions.actionGroups") for rule in mailing.of_type(_RULES)]
-    mails = [one.properties["emailReceivers"][0].get("emailAddress") for one in groups if one.properties.get("enabled")]
-    is_silent = not project.deployed().of_type("Microsoft.Insights/actionGroups")
-    if mails != ["a@b.example"] or not is_silent or any(one != [groups[0].id] for one in told):
-        yield Finding("alerts.bicep", "mail is to be sent when an address is given, and only then")
+    for email, webhook in (
+        ("", ""),
+        ("a@b.example", ""),
+        ("", "https://b.example"),
+        ("a@b.example", "https://b.example"),
+    ):
+        yield from _sent(project.deployed(alertEmail=email, alertWebhook=webhook), email, webhook)
+
+
+def _sent(deployment: Deployment, email: str, webhook: str) -> Iterator[Finding]:
+    groups = [one for one in deployment.of_type("Microsoft.Insights/actionGroups") if one.properties.get("enabled")]
+    reached = [(_receivers(one, "email", "emailAddress"), _receivers(one, "webhook", "serviceUri")) for one in groups]
+    wanted = [([email] if email else [], [webhook] if webhook else [])] if email or webhook else []
+    named = [at(rule.properties, "actions.actionGroups") for rule in deployment.of_type(_RULES)]
+    if reached != wanted or any(one != [group.id for group in groups] for one in named):
+        yield Finding(
+            "alerts.bicep", f"an alert is to reach {wanted}, each address if it is given: it reaches {reached}"
+        )
+
+
+def _receivers(group: Resource, kind: str, name: str) -> list[str]:
+    return [str(one.get(name)) for one in group.properties[f"{kind}Receivers"]]

@@ -1,5 +1,6 @@
 """azure.yaml as azd takes it, in agreement with the deployed resources."""
 
+import os
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -9,11 +10,30 @@ from jsonschema import Draft202012Validator
 from tools.local.infra.finding import Finding
 from tools.local.infra.project import Project
 
+_COMMAND: Final[dict[str, Any]] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["shell", "run", "continueOnError"],
+    "properties": {
+        "shell": {"enum": ["sh", "pwsh"]},
+        "run": {"type": "string", "minLength": 1},
+        "interactive": {"type": "boolean"},
+        # An examination that fails would stop `azd up` between the resources and the code.
+        "continueOnError": {"const": True},
+    },
+}
+#: Without a command for its system azd ends (azure-dev, cli/azd/pkg/ext/hooks_manager.go, read 2026-11-27).
+_HOOK: Final[dict[str, Any]] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["posix", "windows"],
+    "properties": {"posix": _COMMAND, "windows": _COMMAND},
+}
 #: The part of azd's format that this project uses: any other key was not read in its documentation.
 SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "additionalProperties": False,
-    "required": ["name", "infra", "services"],
+    "required": ["name", "infra", "hooks", "services"],
     "properties": {
         "name": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "minLength": 2},
         "metadata": {
@@ -34,6 +54,12 @@ SCHEMA: Final[dict[str, Any]] = {
                 "path": {"type": "string"},
                 "module": {"type": "string"},
             },
+        },
+        "hooks": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["postprovision", "postdeploy"],
+            "properties": dict.fromkeys(("postprovision", "postdeploy"), _HOOK),
         },
         "services": {
             "type": "object",
@@ -63,6 +89,10 @@ def check(project: Project) -> Iterator[Finding]:
     module = project.root / document["infra"].get("path", "infra") / f"{document['infra'].get('module', 'main')}.bicep"
     if module != project.main:
         yield Finding("azure.yaml", f"infra names {module.relative_to(project.root)}, expected infra/main.bicep")
+    for name, hook in document["hooks"].items():
+        script = project.root / hook["posix"]["run"]
+        if not script.is_file() or not os.access(script, os.X_OK):
+            yield Finding("azure.yaml", f"hook {name}: there is no script {hook['posix']['run']} that can be run")
     sites = project.deployed().of_type("Microsoft.Web/sites")
     tags = [one.body.get("tags", {}).get("azd-service-name") for one in sites]
     if sorted(map(str, tags)) != sorted(document["services"]):

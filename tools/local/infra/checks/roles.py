@@ -1,5 +1,6 @@
 """Permissions: exactly the role assignments of one table, each at its scope, none more."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -119,6 +120,7 @@ def check(project: Project) -> Iterator[Finding]:
     yield from _capabilities(project)
     yield from _choices(project)
     yield from _warming(project)
+    yield from _twice(project)
     yield from _nobody(project.deployed(principalId="", publishers=[], operators=[]))
 
 
@@ -184,6 +186,18 @@ def _warming(project: Project) -> Iterator[Finding]:
     attached = " ".join(site.body["identity"]["userAssignedIdentities"])
     if _WARM_NAME not in attached or attached.count("userAssignedIdentities") != len((APP, WARM)):
         yield Finding(site.where, f"with hasWarming the app has the identities {attached}, expected its own and {WARM}")
+
+
+def _twice(project: Project) -> Iterator[Finding]:
+    """Yield roles that a person would be given twice who is listed twice. Azure refuses the second, and the deployment."""
+    spelled = [{"id": DEPLOYER.upper(), "type": "Group"}, {"id": OPERATOR, "type": "Group"}]
+    lists = ("publishers", "operators", "orderSenders", "paymentSenders", "conferenceSenders")
+    named = {parameter: [*spelled, {"id": OPERATOR, "type": "User"}] for parameter in lists}
+    assignments = project.deployed(capabilities=",".join(builtin_names()), **named).of_type(_ASSIGNMENTS)
+    count = Counter((_who(one).lower(), _role(one), one.scope, one.where) for one in assignments)
+    for (who, role, _, where), number in count.items():
+        if number > 1:
+            yield Finding(where, f"{who} is listed twice, and has the role {role} {number} times: Azure refuses it")
 
 
 def _nobody(deployment: Deployment) -> Iterator[Finding]:
