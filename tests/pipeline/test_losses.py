@@ -68,6 +68,7 @@ def ended(app, job):
         ("table", "jobindex"),
         ("container", "outputs"),
         ("container", "permits"),
+        ("container", "settings"),
     ],
     ids=" ".join,
 )
