@@ -36,7 +36,7 @@ def after(tmp_path, monkeypatch):
         (tmp_path / "answers").write_text("".join(f"{answer(state)}\n" for state in states))
         if is_wrong:
             (tmp_path / "wrong").touch()
-        done = subprocess.run([SCRIPT], cwd=tmp_path, capture_output=True, text=True, check=True)
+        done = subprocess.run(["sh", SCRIPT], cwd=tmp_path, capture_output=True, text=True, check=True)
         calls = tmp_path / "calls"
         return done.stdout, calls.read_text().splitlines() if calls.exists() else []
 
@@ -76,7 +76,7 @@ def test_another_fault_is_said_and_not_waited_for(after, state):
 
 def test_a_machine_without_the_command_deploys_as_before(tmp_path):
     """A workflow has no .venv: the hook says so, and is no failure."""
-    done = subprocess.run([SCRIPT], cwd=tmp_path, capture_output=True, text=True, check=True)
+    done = subprocess.run(["sh", SCRIPT], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "run `make setup`" in done.stdout
 
 

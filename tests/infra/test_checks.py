@@ -905,7 +905,7 @@ SEEDS = {
     "azd": {
         "a hook whose script is not there": (
             without("infra/after-azd.sh"),
-            "hook postprovision: there is no script ./infra/after-azd.sh",
+            "hook postprovision: 'sh infra/after-azd.sh' runs no script that is there",
         ),
         "a hook that may stop the deployment": (
             replacing("azure.yaml", "continueOnError: true", "continueOnError: false"),

@@ -1,6 +1,5 @@
 """azure.yaml as azd takes it, in agreement with the deployed resources."""
 
-import os
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -90,9 +89,10 @@ def check(project: Project) -> Iterator[Finding]:
     if module != project.main:
         yield Finding("azure.yaml", f"infra names {module.relative_to(project.root)}, expected infra/main.bicep")
     for name, hook in document["hooks"].items():
-        script = project.root / hook["posix"]["run"]
-        if not script.is_file() or not os.access(script, os.X_OK):
-            yield Finding("azure.yaml", f"hook {name}: there is no script {hook['posix']['run']} that can be run")
+        # By its shell, for a project from the wheel has no files that may be executed.
+        shell, _, script = hook["posix"]["run"].partition(" ")
+        if shell != hook["posix"]["shell"] or not (project.root / script).is_file():
+            yield Finding("azure.yaml", f"hook {name}: {hook['posix']['run']!r} runs no script that is there")
     sites = project.deployed().of_type("Microsoft.Web/sites")
     tags = [one.body.get("tags", {}).get("azd-service-name") for one in sites]
     if sorted(map(str, tags)) != sorted(document["services"]):
