@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from shared.capability import Chosen, builtin_names
+from shared.capability import Chosen, builtin_names, find
 from shared.topology import HINTS, payload_container, submission_queue
 from tools.local.infra.capabilities import chosen
 from tools.local.infra.deployment import Deployment
@@ -191,7 +191,8 @@ def _warming(project: Project) -> Iterator[Finding]:
 def _twice(project: Project) -> Iterator[Finding]:
     """Yield roles that a person would be given twice who is listed twice. Azure refuses the second, and the deployment."""
     spelled = [{"id": DEPLOYER.upper(), "type": "Group"}, {"id": OPERATOR, "type": "Group"}]
-    lists = ("publishers", "operators", "orderSenders", "paymentSenders", "conferenceSenders")
+    senders = [right.parameter for name in builtin_names() for right in find(name).capability.senders]
+    lists = ("publishers", "operators", *senders)
     named = {parameter: [*spelled, {"id": OPERATOR, "type": "User"}] for parameter in lists}
     assignments = project.deployed(capabilities=",".join(builtin_names()), **named).of_type(_ASSIGNMENTS)
     count = Counter((_who(one).lower(), _role(one), one.scope, one.where) for one in assignments)
