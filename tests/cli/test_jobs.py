@@ -88,7 +88,7 @@ def test_a_deadline_at_risk_is_seen_wherever_one_looks(sluice, job_in):
         JobState.HELD, gate="nightly", accepted_at=now - timedelta(hours=9), deadline=now + timedelta(hours=1)
     )
     assert "waits too long" in sluice("jobs", "show", name).stdout
-    listed = {job["job"]: job for job in json.loads(sluice("jobs", "list", "--json").stdout)["jobs"]}
+    listed = {job["job"]: job for job in json.loads(sluice("jobs", "list", "--most", "1000", "--json").stdout)["jobs"]}
     assert (listed[name]["risk"], listed[name]["late"]) == ("waits_too_long", False)
     assert "waits too long" in sluice("jobs", "watch", name, "--timeout", "0").stderr
 
@@ -213,7 +213,11 @@ def test_a_later_submission_that_was_refused_is_named_wherever_one_looks(sluice,
     quiet = job_in(JobState.COMPLETE, done=2, finished_at=datetime.now(UTC))
     entry = refuse_at_door(name, reason)
     wanted = (said, f"is parked: sluice parked show {name} {entry.key}")
-    watched, shown, listed = sluice("jobs", "watch", name), sluice("jobs", "show", name), sluice("jobs", "list")
+    watched, shown, listed = (
+        sluice("jobs", "watch", name),
+        sluice("jobs", "show", name),
+        sluice("jobs", "list", "--most", "1000"),
+    )
     assert (watched.returncode, shown.returncode, listed.returncode) == (1, 0, 0)
     for told in (watched.stderr, shown.stdout, listed.stderr):
         assert all(words in told for words in wanted), told
@@ -222,7 +226,10 @@ def test_a_later_submission_that_was_refused_is_named_wherever_one_looks(sluice,
     for words in (("show", name), ("watch", name)):
         (one,) = json.loads(sluice("jobs", *words, "--json").stdout)["refused"]
         assert (one["key"], one["reason"]) == (entry.key, reason)
-    by_job = {job["job"]: job["refused"] for job in json.loads(sluice("jobs", "list", "--json").stdout)["jobs"]}
+    by_job = {
+        job["job"]: job["refused"]
+        for job in json.loads(sluice("jobs", "list", "--most", "1000", "--json").stdout)["jobs"]
+    }
     assert [one["key"] for one in by_job[name]] == [entry.key]
     assert by_job[quiet] == []
 
@@ -234,7 +241,9 @@ def test_a_submission_that_was_refused_before_the_job_is_no_later_one(sluice, jo
     later = datetime.now(UTC) + timedelta(minutes=1)
     job_in(JobState.COMPLETE, job=name, accepted_at=later, done=2, finished_at=later)
     assert sluice("jobs", "watch", name).returncode == 0
-    assert "another refused" not in sluice("jobs", "list").stdout.partition(name)[2].partition("\n")[0]
+    assert (
+        "another refused" not in sluice("jobs", "list", "--most", "1000").stdout.partition(name)[2].partition("\n")[0]
+    )
     assert "an earlier submission was refused (unknown_sum)" in sluice("jobs", "show", name).stdout
 
 
@@ -258,7 +267,10 @@ def test_the_list_says_how_old_a_state_is_and_what_fails(sluice, job_in, stores)
     row = listed.partition(f"{held}\t")[2].partition("\t")[0]
     assert re.fullmatch(r"held, seen 4 min \d+ s ago, failing", row)
     assert f"{done}\tcomplete\t" in listed
-    by_job = {job["job"]: job["failing"] for job in json.loads(sluice("jobs", "list", "--json").stdout)["jobs"]}
+    by_job = {
+        job["job"]: job["failing"]
+        for job in json.loads(sluice("jobs", "list", "--most", "1000", "--json").stdout)["jobs"]
+    }
     assert (by_job[held], by_job[done]) == (True, False)
 
 
@@ -340,7 +352,7 @@ def test_a_job_without_outputs_says_why(sluice, job_in, state, why):
 def test_the_newest_job_is_listed_first(sluice, job_in):
     """Who asks wants the last ones, and the states are those of the ledger."""
     older, newer = job_in(JobState.RUNNING), job_in(JobState.HELD, gate="nightly")
-    listed = [job["job"] for job in json.loads(sluice("jobs", "list", "--json").stdout)["jobs"]]
+    listed = [job["job"] for job in json.loads(sluice("jobs", "list", "--most", "1000", "--json").stdout)["jobs"]]
     assert listed.index(newer) < listed.index(older)
     assert sluice("jobs", "list").returncode == 0
 
