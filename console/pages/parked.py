@@ -51,8 +51,8 @@ def show_cause(visit: Visit, fingerprint: str) -> Page:
     chosen = Selection(fingerprint=fingerprint).select(visit.view.snapshot.parked(0 if visit.fields else _AGE))
     is_at_the_door = not chosen or any(entry.job == DOOR for entry in chosen)
     # Only a cause at the door may have files.
-    above = [one for one in visit.view.snapshot.causes(_AGE).causes if one.over] if is_at_the_door else []
-    with_files = next((one for one in above if one.fingerprint == fingerprint), None)
+    counted = visit.view.snapshot.causes(_AGE).causes if is_at_the_door else []
+    with_files = next((one for one in counted if one.over and one.fingerprint == fingerprint), None)
     if not chosen and with_files is None:
         raise NotFound(f"nothing is parked of {fingerprint}: all of it is done or discarded, or nothing ever was")
     (cause,) = summarize_causes(chosen)[:1] if chosen else [with_files]

@@ -397,9 +397,14 @@ class Fleet:
     #: None: no job waits for its turn.
     feed: FeedRow | None = None
 
+    def living_feed(self, now: datetime) -> FeedRow | None:
+        """Return the row of the feeder. None: it is dead, or no job waited since."""
+        return self.feed if self.feed and self.feed.until > now else None
+
     def waiting(self, now: datetime) -> int:
         """Return the chunks that wait for the window. The row of a dead feeder counts no more."""
-        return self.feed.chunks if self.feed and self.feed.until > now else 0
+        feed = self.living_feed(now)
+        return feed.chunks if feed else 0
 
     @property
     def rules(self) -> Rules:

@@ -261,7 +261,7 @@ class Following:
             if (now := self._clock.monotonic()) - self._seen_at > age:
                 self._fleet, self._seen_at = self._table.read(self._fleet.in_force), now
         is_known = self._clock.monotonic() - self._seen_at <= age
-        return self._fleet.feed if is_known and self.is_fed() else None
+        return self._fleet.living_feed(self._clock.now()) if is_known else None
 
     def resting(self) -> dict[str, int]:
         """Return by room how many messages are hidden after a failure, by the last reading. Makes no request."""
@@ -273,13 +273,9 @@ class Following:
 
     def is_limited(self, room: str) -> bool:
         """Check whether the rules limit the chunks of a room, by the last reading. Makes no request."""
+        # Not by `Shares.of`: each job is looked up here, and most installations name no room.
         share = self._fleet.rules.shares.rooms.get(room)
         return share is not None and share.most is not None
-
-    def is_fed(self) -> bool:
-        """Check whether a feeder lives, so that jobs wait for their turn, by the last reading. Makes no request."""
-        feed = self._fleet.feed
-        return feed is not None and feed.until > self._clock.now()
 
     def waiting(self) -> int:
         """Return the chunks that wait for their turn, by the last reading. Makes no request."""

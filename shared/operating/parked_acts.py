@@ -28,6 +28,7 @@ from shared.parked import (
     Overflow,
     OverLine,
     ParkedTable,
+    files_in_words,
     is_nameless,
     read_message,
 )
@@ -219,9 +220,9 @@ class ParkedOperator:
 
     def list_files(self, fingerprint: str, room: str | None = None) -> list[OverFile]:
         """Return the files of a cause above the bound at the door, of one room or of all. Its beginning is enough."""
-        with_files = [cause for cause in self.causes.read().causes if cause.files]
-        whole = complete_prefix(fingerprint, (cause.fingerprint for cause in with_files), "causes")
-        return [file for file in self.causes.list_files(whole) if room in {None, file.room}]
+        files = self.causes.list_files()
+        whole = complete_prefix(fingerprint, (file.sums.fingerprint for file in files), "causes")
+        return [file for file in files if file.sums.fingerprint == whole and room in {None, file.room}]
 
     def export(self, files: Sequence[OverFile], *, by: str, why: str) -> Iterator[OverLine]:
         """Yield the messages of these files, after the act was recorded: they are other people's data."""
@@ -267,15 +268,14 @@ class ParkedOperator:
         """Remove these files for good. What their process adds meanwhile goes with them: it has the same cause."""
         with self.audit.record(AuditedAct(by, "parked discard", _name_files(files), why)) as recorded:
             for file in files:
-                while not self.overflow.remove(self.overflow.read(file)):
-                    pass
+                self.overflow.discard(file)
             recorded.result = f"done: {sum(file.sums.over for file in files)} messages"
 
 
 def _name_files(files: Sequence[OverFile]) -> str:
     causes = ", ".join(sorted({file.sums.fingerprint for file in files}))
     rooms = ", ".join(sorted({file.room or "the common room" for file in files}))
-    return f"{len(files)} files of cause {causes}, of {rooms}"
+    return f"{files_in_words(len(files))} of cause {causes}, of {rooms}"
 
 
 #: Lines that a page shows, and characters of a line.

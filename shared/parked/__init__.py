@@ -18,6 +18,7 @@ from shared.parked.causes import (
     CauseSums as CauseSums,
     count_nothing as count_nothing,
     count_parked as count_parked,
+    files_in_words as files_in_words,
     join_by_cause as join_by_cause,
 )
 from shared.parked.entry import (

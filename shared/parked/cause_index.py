@@ -41,6 +41,8 @@ MOST_TOGETHER: Final = 45
 _PARTITION: Final = "causes"
 #: The row that says when the index was last compared. It sorts before all others.
 _CHECKED: Final = "0"
+#: The rows of sums, those of files too.
+_OF_SUMS: Final = "RowKey gt '0|' and RowKey lt '1|'"
 #: The name of the process whose row has the sums of those that are gone.
 GONE: Final = "-"
 _ATTEMPTS: Final = 8
@@ -220,7 +222,7 @@ class CauseIndex:
 
     def count_others_at_the_door(self) -> dict[tuple[str, str], int]:
         """Return the open entries at the door that other processes count, by room and cause. One request a thousand rows."""
-        found = self._query("RowKey gt '0|' and RowKey lt '1|'")
+        found = self._query(_OF_SUMS)
         own = f"|{self.process}"
         return _by_room(_sums(row) for row in found if not row["RowKey"].endswith(own))
 
@@ -229,10 +231,9 @@ class CauseIndex:
         with self._lock:
             return _by_room(sums for sums, _ in self._own.values())
 
-    def list_files(self, fingerprint: str = "") -> list[OverFile]:
-        """Return the files of one cause or of all, by cause, room and day. One request."""
-        begin = _sums_key(fingerprint, "+") if fingerprint else "0|"
-        found = map(_file, self._query(f"RowKey ge '{begin}' and RowKey lt '{begin}~'"))
+    def list_files(self) -> list[OverFile]:
+        """Return the files, by cause, room and day. One request a thousand rows."""
+        found = map(_file, self._query(_OF_SUMS))
         return [file for file in found if file is not None]
 
     def note_file(self, file: OverFile) -> None:

@@ -54,9 +54,7 @@ class CauseSums:
     @property
     def number(self) -> str:
         """Return how many there are, in words."""
-        if not self.over:
-            return f"{self.open:,}"
-        return f"{self.open:,} and {self.over:,} more in {self.files:,} {'file' if self.files == 1 else 'files'}"
+        return f"{self.open:,}" + (f" and {self.over:,} more in {files_in_words(self.files)}" if self.over else "")
 
     @property
     def open(self) -> int:
@@ -105,6 +103,11 @@ def count_over(sums: CauseSums, entry: Entry, number: int) -> CauseSums:
     return replace(
         known, parked=0, hours={}, rooms={}, first_at=sums.first_at or known.first_at, over=sums.over + number, files=1
     )
+
+
+def files_in_words(files: int) -> str:
+    """Return how many files they are."""
+    return "1 file" if files == 1 else f"{files:,} files"
 
 
 def room_at_the_door(entry: Entry) -> str | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 from threading import Lock
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from azure.core import MatchConditions
@@ -224,27 +224,31 @@ class Overflow:
 
         A row without a file is removed by the next call.
         """
-        if read.etag:
-            with expecting_an_answer(f"remove the file {read.file.name!r} of parked messages"):
-                try:
-                    self._container.delete_blob(
-                        blob_name(read.file), etag=read.etag, match_condition=MatchConditions.IfNotModified
-                    )
-                except ResourceModifiedError:
-                    return False
-                except ResourceNotFoundError:
-                    pass
-        self._index.forget_file(read.file)
-        return True
+        if not read.etag:
+            self._index.forget_file(read.file)
+            return True
+        return self._remove(read.file, etag=read.etag, match_condition=MatchConditions.IfNotModified)
+
+    def discard(self, file: OverFile) -> None:
+        """Remove a file with all that its process has written to it, then its row."""
+        self._remove(file)
 
     def remove_old(self, files: Iterable[OverFile], before: datetime) -> None:
         """Remove the files to which nothing was written since a moment."""
         for file in files:
             if file.sums.last_at is not None and file.sums.last_at < before:
-                with expecting_an_answer(f"remove the file {file.name!r} of parked messages"):
-                    with suppress(ResourceNotFoundError):
-                        self._container.delete_blob(blob_name(file))
-                    self._index.forget_file(file)
+                self.discard(file)
+
+    def _remove(self, file: OverFile, **condition: Any) -> bool:
+        with expecting_an_answer(f"remove the file {file.name!r} of parked messages"):
+            try:
+                self._container.delete_blob(blob_name(file), **condition)
+            except ResourceModifiedError:
+                return False
+            except ResourceNotFoundError:
+                pass
+            self._index.forget_file(file)
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -446,15 +446,12 @@ class _Feeding:
     def _note_put(self, row: ReadyJob, underway: _Underway, chunks: int) -> None:
         room = room_of(row.job)
         self._served.add(self._feeder.clock.monotonic(), room, chunks * self._count_seconds(row))
-        if self._is_limited(room):
+        if self._feeder.following.is_limited(room):
             self._unended.note(row.job, underway.next, underway.job.ended_chunks)
-
-    def _is_limited(self, room: str) -> bool:
-        return self._feeder.following.shares().of(room).most is not None
 
     def _end_put(self, row: ReadyJob, underway: _Underway) -> None:
         """Let a job go of which all was put. In a limited room it keeps its row until its chunks have ended."""
-        if not self._is_limited(room_of(row.job)) or not self._unended.awaits(underway.job):
+        if not self._feeder.following.is_limited(room_of(row.job)) or not self._unended.awaits(underway.job):
             self._end(row)
             return
         with self._lock:
@@ -489,7 +486,11 @@ class _Feeding:
         now = self._feeder.clock.now()
         left = {name: [one.left for one in jobs if one.left] for name, jobs in waiting.items()}
         chunks = {name: sum(found) for name, found in left.items() if found}
-        most = {name: one.most for name, one in self._agree_terms(waiting).items() if self._is_limited(name)}
+        most = {
+            name: one.most
+            for name, one in self._agree_terms(waiting).items()
+            if self._feeder.following.is_limited(name)
+        }
         oldest = [row.accepted_at for room in self._rooms.values() for row in room.jobs.values()]
         self.row = FeedRow(
             until=now + FED_FOR,

@@ -116,6 +116,10 @@ def _life(life: timedelta | None) -> str:
     return "without end" if life is None else f"{life.total_seconds():g} s"
 
 
+def _switch(is_on: bool) -> str:  # noqa: FBT001 - a value of a property
+    return "on" if is_on else "off"
+
+
 def _shorter(due: timedelta | None, there: timedelta | None) -> bool:
     return there is not None and (due is None or there < due)
 
@@ -130,10 +134,6 @@ def _of_count(due: int, there: int) -> str:
     if there < due:
         return "an outage makes dead letters of healthy messages"
     return "a message that always fails is tried more often"
-
-
-def _of_sessions(due: bool, there: bool) -> str:  # noqa: FBT001 - the two values of one property
-    return "its receivers are refused, and nothing is taken from it" if due != there else ""
 
 
 def _of_life(due: timedelta | None, there: timedelta | None) -> str:
@@ -159,16 +159,17 @@ def _filter(one: Filter) -> str:
     return " and ".join(f"{name}={value}" for name, value in {**one.properties, **subject}.items())
 
 
+_REFUSED: Final = "its receivers are refused, and nothing is taken from it"
 _Property = tuple[str, Callable[[DeliveryRules], Any], Callable[[Any], str], Callable[[Any, Any], str]]
 _DELIVERY: Final[tuple[_Property, ...]] = (
     ("lock", lambda one: one.lock, _life, _of_lock),
     ("deliveries", lambda one: one.max_delivery_count, str, _of_count),
-    ("sessions", lambda one: one.sessions, lambda is_on: "on" if is_on else "off", _of_sessions),
+    ("sessions", lambda one: one.sessions, _switch, lambda _due, _there: _REFUSED),
     ("time to live", lambda one: one.time_to_live, _life, _of_life),
     (
         "dead letters of expired messages",
         lambda one: one.dead_letter_expired,
-        lambda is_on: "on" if is_on else "off",
+        _switch,
         _of_expired,
     ),
     ("dead letters go to", lambda one: one.forward_dead_letters, lambda name: name or "nowhere", _of_forwarding),

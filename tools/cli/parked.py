@@ -17,7 +17,7 @@ from shared.operating import (
     summarize_causes,
     waves,
 )
-from shared.parked import Entry, OverFile, join_by_cause
+from shared.parked import Entry, OverFile, files_in_words, join_by_cause
 from tools.cli import parked_view as view
 from tools.cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
 from tools.cli.replays import follow, open_operator, replays, step_replay, stop
@@ -187,13 +187,13 @@ def discard(  # noqa: PLR0913 - each option of the command is an argument
     selection = _selection(fingerprint, job, reason, key)
     with open_operator(settings) as operator:
         found = operator.select(selection)
-        is_of_cause = fingerprint is not None and selection == Selection(fingerprint=fingerprint)
-        files = operator.list_files(fingerprint) if is_of_cause and fingerprint is not None else []
+        is_of_cause = selection == Selection(fingerprint=fingerprint)
+        files = operator.list_files(fingerprint) if fingerprint and is_of_cause else []
         if not found and not files:
             _end_without_any(operator, selection, found, as_json=as_json)
         count, over = len(found), sum(file.sums.over for file in files)
         if not yes:
-            more = f" and {over} more in {view.files_in_words(files)}" if files else ""
+            more = f" and {over} more in {files_in_words(len(files))}" if files else ""
             typer.confirm(f"Discard {count} parked messages of {selection}{more} for good?", abort=True, err=True)
         closed = operator.discard(selection, by=by, why=why) if found else []
         if files:
@@ -239,7 +239,7 @@ def readmit(  # noqa: PLR0913 - each option of the command is an argument
         over = sum(file.sums.over for file in files)
         if not yes:
             typer.confirm(
-                f"Put {over} messages of {view.files_in_words(files)} back on their queue?", abort=True, err=True
+                f"Put {over} messages of {files_in_words(len(files))} back on their queue?", abort=True, err=True
             )
         number = 0
         for number, _ in enumerate(operator.readmit(files, by=by, why=why), start=1):

@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 
 from shared.operating import Replay, ReplayFate, Wave, describe_fates
-from shared.parked import CauseSums, Entry, OverFile
+from shared.parked import CauseSums, Entry
 from tools.cli.screen import clean
 
 _MOMENT = "%Y-%m-%d %H:%M:%S"
@@ -61,11 +61,6 @@ def entry_document(entry: Entry) -> dict[str, Any]:
     known = {name: value for name, value in asdict(entry).items() if name not in {"scheme", "nonce", "etag"}}
     moments = {"first_at": entry.first_at.isoformat(), "last_at": entry.last_at.isoformat()}
     return {**known, **moments, "state": entry.state.value}
-
-
-def files_in_words(files: Sequence[OverFile]) -> str:
-    """Return how many files they are."""
-    return "1 file" if len(files) == 1 else f"{len(files)} files"
 
 
 def cause_document(cause: CauseSums) -> dict[str, Any]:
