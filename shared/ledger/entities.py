@@ -23,6 +23,7 @@ from shared.ledger.records import (
     Job,
     JobState,
     PlanBlob,
+    PlanText,
     Portion,
     Risk,
     Told,
@@ -83,7 +84,9 @@ def _entity(entity: Entity, record: Job | ChunkRow) -> Entity:
         if value is not None and (written := value if write is None else write(value)) is not None:
             entity[name] = written
     for name in table.plans:
-        if (plan := getattr(record, name)) is not None:
+        if isinstance(plan := getattr(record, name), PlanText):
+            entity[f"{name}_text"] = plan.text
+        elif plan is not None:
             entity |= {f"{name}_blob": plan.name, f"{name}_etag": plan.etag, f"{name}_container": plan.container}
     # Rows are replaced as a whole. What a newer version wrote into this one must survive that.
     return check_limits({**record.others, **entity} if record.others else entity)
@@ -97,7 +100,9 @@ def _values(entity: Mapping[str, Any], record: type[Job | ChunkRow]) -> dict[str
         if name in entity:
             values[name] = entity[name] if read is None else read(entity[name])
     for name in table.plans:
-        if f"{name}_blob" in entity:
+        if f"{name}_text" in entity:
+            values[name] = PlanText(entity[f"{name}_text"])
+        elif f"{name}_blob" in entity:
             values[name] = _plan_of(entity, name)
     if others := entity.keys() - table.known:
         values["others"] = MappingProxyType({name: entity[name] for name in sorted(others)})
@@ -214,7 +219,7 @@ class _Table(NamedTuple):
     always: Sequence[tuple[str, Convert | None]]
     #: The readers of the other columns.
     others: Sequence[tuple[str, Convert | None]]
-    #: The fields that take three columns.
+    #: The fields that take three columns, or one.
     plans: Sequence[str]
     #: The names of all columns of this version.
     known: frozenset[str]
@@ -223,7 +228,7 @@ class _Table(NamedTuple):
 def _table(record: type[Job | ChunkRow]) -> _Table:
     plain = {name: column for name, column in columns(record).items() if column.codec in _CODECS}
     plans = [name for name, column in columns(record).items() if column.codec is ColumnCodec.PLAN]
-    of_plans = {f"{name}_{part}" for name in plans for part in ("blob", "etag", "container")}
+    of_plans = {f"{name}_{part}" for name in plans for part in ("blob", "etag", "container", "text")}
     return _Table(
         values=attrgetter(*plain),
         writers=[(name, _CODECS[column.codec][0]) for name, column in plain.items()],

@@ -275,7 +275,15 @@ def is_waiting(job: Job) -> bool:
 def may_dispatch(job: Job) -> bool:
     """Check whether chunks may be put: the job is planned, past its gate, not paused, not ended, and some are left."""
     is_open = job.state in _BEFORE_DISPATCH or job.state is JobState.DISPATCHING
-    return is_open and job.plan is not None and may_start(job)
+    return is_open and job.plan is not None and may_start(job) and not is_noted_ahead(job)
+
+
+def is_noted_ahead(job: Job) -> bool:
+    """Check whether its row was written with its cursor at the end, before its chunks were put.
+
+    Version 0.5.0 accepts small jobs so. Any other job is running when its cursor is at the end.
+    """
+    return job.state is JobState.DISPATCHING and 0 < job.chunks <= job.dispatch_cursor
 
 
 def advance_cursor(job: Job, cursor: int, now: datetime, put_until: datetime | None = None) -> Job:

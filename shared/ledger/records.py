@@ -38,7 +38,7 @@ class ColumnCodec(Enum):
     TOTALS = auto()
     COUNTS = auto()
     STORY = auto()
-    #: Three columns.
+    #: Three columns, or one.
     PLAN = auto()
     #: All columns that no field has: they are of a newer version.
     OTHERS = auto()
@@ -183,6 +183,13 @@ class PlanBlob:
     container: str = "payloads"
 
 
+@dataclass(frozen=True, slots=True)
+class PlanText:
+    """The plan of a small job, in its own row. It has the payload too, and is gone when the job is buried."""
+
+    text: str
+
+
 class Told(NamedTuple):
     """A state that a job came to: when, under which revision, and why or behind which gate."""
 
@@ -240,7 +247,7 @@ class Job:
     #: The declared sums, which the totals must prove.
     declared: Annotated[Amounts, Column(AMOUNTS, always=True)] = field(default_factory=lambda: NO_AMOUNTS)
     id_base: Annotated[int | None, Column(WHOLE)] = None
-    plan: Annotated[PlanBlob | None, Column(PLAN, kept=True)] = None
+    plan: Annotated[PlanBlob | PlanText | None, Column(PLAN, kept=True)] = None
     revision: Annotated[int, Column(WHOLE, kept=True)] = 1
     done: Annotated[int, Column(WHOLE)] = 0
     parked_chunks: Annotated[int, Column(WHOLE)] = 0
@@ -287,6 +294,9 @@ class Job:
     def tombstone(self) -> "Job":
         """Return the buried job, with only the fields that are kept."""
         kept: dict[str, Any] = {name: getattr(self, name) for name in select_fields(Job, "kept")}
+        if isinstance(self.plan, PlanText):
+            # The transactions are in it.
+            del kept["plan"]
         return Job(**kept, state=JobState.BURIED)
 
     @property

@@ -272,4 +272,5 @@ def _has_landed(ledger: Ledger, entry: Entry) -> bool:
         return False
     # A refused message made no job: a job from before belongs to another submission. A message that killed its worker,
     # or that was parked after its last delivery, may have made its job before.
-    return job.accepted_at >= entry.last_at or (entry.reason not in _REFUSALS and job.plan is not None)
+    is_planned = job.plan is not None or job.state is JobState.BURIED
+    return job.accepted_at >= entry.last_at or (entry.reason not in _REFUSALS and is_planned)

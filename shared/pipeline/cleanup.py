@@ -46,7 +46,7 @@ from shared.azure import expecting_an_answer
 from shared.clock import Clock
 from shared.errors import ParkedTamperedError, PlanLostError
 from shared.grammar import BLOB, ROOMS_A_DAY, ROOMS_A_TICK, owner_of, room_job, room_of
-from shared.ledger import FINISHED, Job, JobState, Ledger, bury, commit, counting
+from shared.ledger import FINISHED, Job, JobState, Ledger, PlanBlob, bury, commit, counting
 from shared.messages import unwrap
 from shared.parked import ACCEPT, Entry, ParkedTable
 from shared.pending import (
@@ -127,7 +127,7 @@ class Retention:
         """
         yield from self.ledger.remove_rows(job.job)
         yield from self._remove_results(job)
-        if job.plan is not None:
+        if isinstance(job.plan, PlanBlob):
             published = self.container(payload_container(room_of(job.job)))
             with suppress(PlanLostError):
                 for name in self.plans.read(job.job, job.plan).blobs:

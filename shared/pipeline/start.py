@@ -32,6 +32,7 @@ from shared.ledger import (
     change,
     counting,
     first_turn,
+    is_noted_ahead,
     list_open,
     may_dispatch,
     may_start,
@@ -192,6 +193,10 @@ class Starter:
 
         `is_new`: the caller has just planned it, so no other process can have begun to dispatch it.
         """
+        if is_noted_ahead(job):
+            # Who wrote its row may have died before the put.
+            self.dispatcher.put_again(job, list_open(job, {row.chunk for row in self.ledger.rows(job.job)}))
+            return Placed.PUT
         has_begun, row = may_start(job) and not is_new, None
         if not may_start(job):
             job, row = self._at_its_gate(job)

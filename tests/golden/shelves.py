@@ -84,6 +84,21 @@ class Jobs(Shelf):
         return p.TableLedger(_table(connections, "jobs"), _table(connections, "jobindex"), clock=Clock())
 
 
+class SmallJobs(Shelf):
+    """A job whose plan is in its row, which was written with its cursor before its chunk was put."""
+
+    tables, values = ("jobs",), v.SMALL
+
+    def write(self, connections, stored):
+        self._ledger(connections).insert(stored)
+
+    def read(self, connections):
+        return _unstamped(self._ledger(connections).read(v.SMALL.job))
+
+    def _ledger(self, connections):
+        return p.TableLedger(_table(connections, "jobs"), _table(connections, "jobindex"), clock=Clock(v.LATER))
+
+
 class Homes(Shelf):
     """A home with all that one can have, a commit after it, and a memento that no row holds."""
 
@@ -571,7 +586,7 @@ class Rules(Shelf):
 SHELVES = {
     shelf.__name__.lower(): shelf()
     for shelf in (
-        Jobs, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, CauseSums, Over,
+        Jobs, SmallJobs, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, CauseSums, Over,
         Fleet, Diary, Audit, Replays, Totals,
         Plans, Results, Segments, Slices, Outputs, Gates, Sequences, Rules,
     )

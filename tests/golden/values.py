@@ -309,6 +309,22 @@ INLINE_PLAN = p.Plan(
     chunks=[p.PlannedChunk(0, [])],
 )
 
+SMALL = p.Job(
+    job="team-a~small",
+    content_hash=SHA,
+    workload="sales",
+    accepted_at=LATER,
+    listed_at=LATER,
+    state=p.JobState.DISPATCHING,
+    items=1,
+    chunks=1,
+    id_base=7,
+    plan=p.PlanText(p.structs.replace(INLINE_PLAN, job="team-a~small").encode().decode()),
+    dispatch_cursor=1,
+    started_at=LATER,
+    story=(p.Told(p.JobState.DISPATCHING, LATER, 1),),
+)
+
 CHUNK = p.ChunkMessage(
     job="nightly",
     chunk=7,
