@@ -1,6 +1,7 @@
 """`make prove`: say the price, ask, prove, write the page, remove. `--local` rehearses all of it on this machine."""
 
 import argparse
+import os
 import signal
 import sys
 import tempfile
@@ -23,7 +24,7 @@ from tools.local.prove.steps import BY_KEY, REMOVE, Ended, choose_next, most_hou
 
 PAGE = ROOT / "docs" / "appendix" / "azure-run.md"
 FOLDER = STACK / "prove"
-#: Seconds between two looks at something that Azure takes its time for.
+#: Seconds from one question to the same one again, where Azure needs minutes.
 PAUSE, PAUSE_OF_A_REHEARSAL = 30.0, 0.2
 WRONG, REFUSED, INTERRUPTED = 1, 2, 130
 
@@ -49,6 +50,12 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def _heed_signals(stop: threading.Event) -> None:
+    # Not before the question: there they end the command.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: _note_signal(stop))
+
+
 def _note_signal(stop: threading.Event) -> None:
     # A closed terminal cannot be written to.
     if not stop.is_set() and sys.stderr.isatty():
@@ -65,18 +72,28 @@ def _prove(options: argparse.Namespace, stop: threading.Event) -> int:
         f"{most:.2f} USD at most, by the prices file (unverified), and less where the month's free amounts last.",
         flush=True,
     )
-    if not options.yes and input("go on? [y/N] ").strip().lower() not in {"y", "yes"}:
+    if not options.yes and not _is_agreed():
         print("sluice prove: nothing was done")
         return REFUSED
+    _heed_signals(stop)
     with _site(options, stop, [str(VENV / "bin")], ROOT / ".azure", PAUSE) as site:
-        return _conclude(site, stop, PAGE, is_rehearsal=False)
+        return conclude(site, stop, PAGE, is_rehearsal=False)
+
+
+def _is_agreed() -> bool:
+    try:
+        return input("go on? [y/N] ").strip().lower() in {"y", "yes"}
+    except EOFError:
+        # In a workflow no person types: it says --yes.
+        return False
 
 
 def _rehearse(options: argparse.Namespace, stop: threading.Event) -> int:
+    _heed_signals(stop)
     with tempfile.TemporaryDirectory(prefix="sluice-prove-") as folder, Cloud(Path(folder)) as cloud:
         path = [str(cloud.programs), str(VENV / "bin")]
         with _site(options, stop, path, cloud.kept, PAUSE_OF_A_REHEARSAL) as site:
-            status = _conclude(site, stop, FOLDER / "rehearsal.md", is_rehearsal=True)
+            status = conclude(site, stop, FOLDER / "rehearsal.md", is_rehearsal=True)
         if left := cloud.left():
             print(f"sluice prove: the stand-in still has {', '.join(left)}", file=sys.stderr)
             return WRONG
@@ -95,10 +112,8 @@ def _site(
         yield Site(options.name, options.region, shell, kept, Path(scratch), pause)
 
 
-def _conclude(site: Site, stop: threading.Event, page: Path, *, is_rehearsal: bool) -> int:
-    # Not earlier: at the question they end the command.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: _note_signal(stop))
+def conclude(site: Site, stop: threading.Event, page: Path, *, is_rehearsal: bool) -> int:
+    """Run the steps, write the page, say what failed. Return the status of the command."""
     began = datetime.now(UTC)
     ended = prove(site, stop, ACTS, time.monotonic)
     hours = sum(one.seconds for one in ended if _is_paid(one)) / 3600
@@ -108,7 +123,7 @@ def _conclude(site: Site, stop: threading.Event, page: Path, *, is_rehearsal: bo
     )
     if any(BY_KEY[one.key].makes for one in ended):
         page.write_text(render(report), encoding="utf-8")
-        print(f"sluice prove: {page.relative_to(ROOT)} has every answer", flush=True)
+        print(f"sluice prove: {os.path.relpath(page)} has every answer", flush=True)
     for one in report.failed:
         print(
             f"sluice prove: step {one.key} failed: {one.problem}\n    then: {BY_KEY[one.key].remedy}", file=sys.stderr
@@ -125,7 +140,7 @@ def _is_paid(one: Ended) -> bool:
 
 
 def prove(site: Site, stop: threading.Event, acts: Mapping[str, Act], clock: Callable[[], float]) -> list[Ended]:
-    """Do one step after the other, and remove in the end whatever happened."""
+    """Do one step after the other, and remove everything in the end, also after a fault."""
     ended: list[Ended] = []
     while (step := choose_next(ended, is_interrupted=stop.is_set())) is not None:
         # Ctrl-C has stopped the examination by then, and stops the removal never.

@@ -1,4 +1,4 @@
-"""What each step of a proof does. It asks az, azd, the `sluice` command and pytest; each returns what it found."""
+"""The act of each step: it asks az, azd, the `sluice` command or pytest, and returns its findings."""
 
 import base64
 import json
@@ -201,7 +201,7 @@ def _sluice_demand(site: Site, *words: str) -> str:
 
 
 def _document(done: Done) -> Any:
-    """Return what a command printed for programs. It ends with a status of its own where something is wrong."""
+    """Return the document that a command printed. It ends with a status of its own where something is wrong."""
     try:
         return json.loads(done.out)
     except ValueError as error:

@@ -39,7 +39,7 @@ class Report:
 
     @property
     def is_right(self) -> bool:
-        """Whether every step was reached and went well, and no answer is other than hoped for."""
+        """True if every step was reached and went well, and no answer is other than hoped for."""
         return not self.failed and not self.left_out and all(one.is_right is not False for one in self.answers)
 
 
@@ -58,7 +58,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"\n- began {report.began:%Y-%m-%d %H:%M} UTC, in {report.region}, as {report.name}"
     yield f"- versions: {', '.join(f'{name} {version}' for name, version in report.versions.items()) or 'not known'}"
     spent = f"{report.hours:.2f} hours that something was there, {report.cost:.4f} USD"
-    yield f"- {spent} by the prices file and without what the work itself costs: the bill says it a day later"
+    yield f"- {spent} by the prices file: the bill says it a day later"
     failed = [one.key for one in report.failed]
     yield f"- failed: {', '.join(failed) or 'nothing'}; not reached: {', '.join(report.left_out) or 'nothing'}"
     yield "\n## Steps\n\n| step | what it does | seconds | found |\n| --- | --- | --- | --- |"

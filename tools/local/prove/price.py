@@ -1,4 +1,4 @@
-"""What a proof costs: a share of a month without work, and the requests of a deep examination."""
+"""The price of a proof: a share of a month without work, and the requests of a deep examination."""
 
 from datetime import timedelta
 from decimal import Decimal

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,7 +18,7 @@ _PRICES: Final = "https://prices.azure.com/api/retail/prices?$filter="
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What an output says. `is_early`: nothing is there yet, and a later look may find it."""
+    """The reading of an output. `is_early`: nothing is there yet, and a later question may find it."""
 
     found: str
     is_right: bool | None
@@ -39,7 +40,7 @@ def ask_all(site: Site) -> list[str]:
     for question in QUESTIONS:
         words = question.words(site)
         verdict = _ask(site, question, words)
-        site.answers.append(Answer(question.asked, _shown(words), verdict.found, verdict.is_right))
+        site.answers.append(Answer(question.asked, shlex.join(words), verdict.found, verdict.is_right))
     counted = [sum(one.is_right is state for one in site.answers) for state in (True, False, None)]
     return [f"{counted[0]} answers are as hoped for, {counted[1]} are not, {counted[2]} only say something"]
 
@@ -60,10 +61,6 @@ def _read(question: Question, done: Done) -> Verdict:
         return question.judge(done)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         return Verdict(f"the output is not as expected ({type(error).__name__}: {error})", None)
-
-
-def _shown(words: tuple[str, ...]) -> str:
-    return " ".join(word if re.fullmatch(r"[\w./:=@,-]+", word) else f"'{word}'" for word in words)
 
 
 def _query(text: str) -> Callable[[Site], tuple[str, ...]]:
@@ -111,7 +108,7 @@ def _unsampled(done: Done) -> Verdict:
 
 def _runtime(done: Done) -> Verdict:
     found: Any = json.loads(done.out)
-    return Verdict(f"{found['name']} {found['version']}, and the app answers", found["name"] == "python")
+    return Verdict(f"the app was deployed with {found['name']} {found['version']}", found["name"] == "python")
 
 
 def _accepted(done: Done) -> Verdict:
@@ -181,7 +178,7 @@ QUESTIONS: Final = (
     ),
 )
 _DAY, _LOAD, _PARAMETER = "it needs a day", "it needs a load that costs more", "it needs a parameter that is off"
-#: By the beginning of a question: why no command answers it within a run.
+#: By a part of a question: why no command answers it within a run.
 BY_HAND: Final = {
     "does Data Owner on the entities alone": _LOAD,
     "does a publisher's role hold on its room's container": _PARAMETER,
@@ -189,7 +186,7 @@ BY_HAND: Final = {
     "does Azure's login on Flex Consumption": _PARAMETER,
     "does a sender's own `X-MS-CLIENT-PRINCIPAL`": _PARAMETER,
     "is an act's origin the public host": _PARAMETER,
-    "at what interval does Flex Consumption": _DAY,
+    "interval does Flex Consumption": _DAY,
     "what does the platform's own polling": _DAY,
     "how many GB-seconds is an idle day": _DAY,
     "how many receives on the bus end empty?": _DAY,

@@ -1,4 +1,4 @@
-"""Stand-ins of `az` and `azd` for the rehearsal: the words that a proof uses, and the local stack as what they create.
+"""Stand-ins of `az` and `azd` for the rehearsal: the words that a proof uses. They create the local stack.
 
 They are programs on the path, as the real ones are. Each hands its words to this process, which keeps what is there: groups,
 environments, roles, deployments. A word that the real program would not know is refused, so a misspelt one shows here.
@@ -44,7 +44,7 @@ sys.exit(status)
 
 
 class Created(NamedTuple):
-    """What a deployment made: the values that azd keeps, and the processes of the app's instances."""
+    """The result of a deployment: the values that azd keeps, and the processes of the app's instances."""
 
     values: Mapping[str, str]
     instances: Callable[[], Mapping[str, int]]
@@ -67,17 +67,17 @@ def local_stack() -> Iterator[Created]:
 class _Held:
     """A resource group, and what a deployment made in it."""
 
-    parts: ExitStack = field(default_factory=ExitStack)
-    created: Created | None = None
+    parts: ExitStack
+    created: Created
     roles: list[str] = field(default_factory=list)
 
 
 class Refused(Exception):  # noqa: N818 - the answer of a program
-    """Raised for what the real program refuses."""
+    """Raised where the real program would refuse."""
 
 
 class Cloud:
-    """What the stand-ins hold. A context manager that ends it, whatever is left."""
+    """The things that the stand-ins hold. A context manager that ends all of them."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Cloud:
                 self._delete(name)
 
     def left(self) -> list[str]:
-        """Return the names of what is still there."""
+        """Return the names of all that is still there."""
         with self._lock:
             groups = [f"the resource group {name}" for name in self._groups]
             return [*groups, *(f"azd's environment {one.name}" for one in self._environments())]
@@ -171,16 +171,18 @@ class Cloud:
     def up(self, words: list[str]) -> str:
         """`azd up`. As in Azure the deployment goes on when the program is ended."""
         file = self._environment(words)
-        name = f"rg-{file.parent.name}"
+        name, deployment = f"rg-{file.parent.name}", f"{file.parent.name}-1"
         with self._lock:
-            self._running.add(f"{file.parent.name}-1")
-            held = self._groups.setdefault(name, _Held())
+            self._running.add(deployment)
             try:
-                if held.created is None:
-                    held.created = held.parts.enter_context(self._make())
+                if name not in self._groups:
+                    parts = ExitStack()
+                    # Not earlier: a group that is on its way cannot be seen, and so not deleted.
+                    self._groups[name] = _Held(parts, parts.enter_context(self._make()))
             finally:
-                self._running.discard(f"{file.parent.name}-1")
-            file.write_text(json.dumps({**json.loads(file.read_text()), **held.created.values}))
+                self._running.discard(deployment)
+            values = self._groups[name].created.values
+            file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
         return "SUCCESS: Your up workflow to provision and deploy to Azure completed."
 
     def preview(self, words: list[str]) -> str:
@@ -192,7 +194,7 @@ class Cloud:
         """`azd down`."""
         name = f"rg-{self._environment(words).parent.name}"
         if "--force" not in words:
-            raise Refused("it would ask, and nobody answers: --force")
+            raise Refused("it would ask, and no person answers: --force")
         with self._lock:
             self._delete(name)
         return ""
@@ -219,22 +221,17 @@ class Cloud:
     def delete_group(self, words: list[str]) -> str:
         """`az group delete`."""
         if "--yes" not in words:
-            raise Refused("it would ask, and nobody answers: --yes")
+            raise Refused("it would ask, and no person answers: --yes")
         with self._lock:
             self._delete(option(words, "--name"))
         return ""
 
     def list_resources(self, words: list[str]) -> str:
         """`az resource list`, of one kind."""
-        held, kind = self._group(words), option(words, "--resource-type")
-        made = [kind] if held.created is not None else []
-        group = option(words, "--resource-group")
-        return json.dumps(
-            [
-                {"name": _KINDS[one], "id": f"{_SUBSCRIPTION}/resourceGroups/{group}/providers/{one}/{_KINDS[one]}"}
-                for one in made
-            ]
-        )
+        self._group(words)
+        kind, group = option(words, "--resource-type"), option(words, "--resource-group")
+        at = f"{_SUBSCRIPTION}/resourceGroups/{group}/providers/{kind}/{_KINDS[kind]}"
+        return json.dumps([{"name": _KINDS[kind], "id": at}])
 
     def assign_role(self, words: list[str]) -> str:
         """`az role assignment create`."""
@@ -243,7 +240,7 @@ class Cloud:
         scope = option(words, "--scope")
         with self._lock:
             held = self._groups.get(scope.split("/")[4])
-            if held is None or held.created is None:
+            if held is None:
                 raise Refused(f"(ResourceNotFound) The scope '{scope}' could not be found.")
             held.roles.append(option(words, "--role"))
         return "{}"
@@ -278,7 +275,7 @@ class Cloud:
             return json.dumps({"Items": []})
         parts = url.split("/")
         held = self._groups.get(parts[parts.index("resourceGroups") + 1])
-        if held is None or held.created is None:
+        if held is None:
             raise Refused("Not Found")
         pids, below = held.created.instances(), parts[parts.index("instances") + 1 :]
         if method == "delete":

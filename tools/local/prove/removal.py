@@ -1,4 +1,4 @@
-"""Removes what a proof made. Each act is tried whatever became of the one before; a last look decides what is left."""
+"""Removes everything that a proof made. Each act is tried, also after a fault of the one before. Then it is checked."""
 
 import shutil
 
@@ -7,13 +7,13 @@ from tools.local.prove.site import Site
 
 
 def remove(site: Site) -> list[str]:
-    """Remove everything, or raise ProblemError with what is left and the command that removes it."""
+    """Remove everything, or raise ProblemError that names the rest and the command that removes it."""
     hindered = []
     for act in (_cancel_deployments, _unlock, _take_down, _delete_group):
         try:
             act(site)
         except (ProblemError, LookupError, TypeError) as error:
-            # The last look says what this left. It stands in the log too.
+            # The check at the end finds the rest, and this is said beside it.
             hindered.append(f"({act.__name__.strip('_').replace('_', ' ')}: {error})")
     left = [*_group_left(site), *_environment_left(site)]
     if left:

@@ -1,4 +1,4 @@
-"""Runs the programs of a proof: each within a time, each in a process group of its own, so that it ends whole."""
+"""Runs the programs of a proof: each within a time, each in a process group of its own."""
 
 import os
 import shutil
@@ -8,6 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,7 +34,7 @@ class Done(NamedTuple):
 
     @property
     def last_words(self) -> str:
-        """The end of what it said, on one line."""
+        """The end of its output, on one line."""
         lines = [line.strip() for line in (self.err.strip() or self.out.strip()).splitlines() if line.strip()]
         return " | ".join(lines[-3:])[-600:] or f"it ended with status {self.status} and no word"
 
@@ -46,7 +47,7 @@ class Shell:
         self._root = root
         self._log = log
         self._stop = stop
-        #: The removal goes on whatever comes.
+        #: The removal goes on after any signal.
         self.heeds_stop = True
 
     def call(self, *words: str, minutes: float, settings: Mapping[str, str] | None = None) -> Done:
@@ -78,7 +79,7 @@ class Shell:
         return done
 
     def demand(self, *words: str, minutes: float, settings: Mapping[str, str] | None = None) -> str:
-        """Run a program that must succeed, and return what it printed."""
+        """Run a program that must succeed, and return its output."""
         done = self.call(*words, minutes=minutes, settings=settings)
         if done.status:
             raise ProblemError(f"`{' '.join(words[:3])}` ended with status {done.status}: {done.last_words}")
@@ -97,30 +98,30 @@ class Shell:
             raise InterruptedRunError
 
     def _wait(self, process: subprocess.Popen[bytes], seconds: float) -> bool:
-        """Wait for the end. Return true if the time was up first; a signal ends the wait too."""
+        """Wait for the end, or for a signal. Return true if the time was up first."""
         until = time.monotonic() + seconds
-        while process.poll() is None and not (self.heeds_stop and self._stop.is_set()):
-            if time.monotonic() > until:
-                return True
-            time.sleep(_LOOK_EVERY)
-        return False
+        while time.monotonic() < until and not (self.heeds_stop and self._stop.is_set()):
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_LOOK_EVERY)
+                return False
+        return time.monotonic() >= until
 
     def _environment(self, settings: Mapping[str, str]) -> dict[str, str]:
         # Those of another installation, in the terminal of who runs this, must not be mixed with the proof's.
         others = ("SLUICE_", "SluiceStorage", "SluiceBus", "AzureWebJobsStorage", "AZURE_ENV_NAME")
         kept = {name: text for name, text in os.environ.items() if not name.startswith(others)}
-        # Otherwise az asks, where nobody answers, whether it may load what reads logs.
+        # Otherwise az asks, where no person answers, whether it may load what reads logs.
         return {**kept, "AZURE_EXTENSION_USE_DYNAMIC_INSTALL": "yes_without_prompt", **settings, "PATH": self._path}
 
     def _note(self, words: Sequence[str], done: Done) -> None:
-        # What a token request prints is a secret.
+        # The output of a token request is a secret.
         shown = "(not kept)" if "get-access-token" in words else done.out + done.err
         with self._log.open("a", encoding="utf-8") as log:
             log.write(f"$ {' '.join(words)}\n{shown}\n= {done.status}\n\n")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the program and what it started, if it still runs."""
+    """End the program with its children, if it still runs."""
     if process.poll() is not None:
         return
     for number in (signal.SIGTERM, signal.SIGKILL):

@@ -22,7 +22,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Site:
-    """Where it is, how it is reached, and what was learnt of it."""
+    """Its place, the way to it, and all that was learnt of it."""
 
     name: str
     region: str
@@ -30,9 +30,9 @@ class Site:
     #: Where azd keeps its environments.
     kept: Path
     scratch: Path
-    #: Seconds from one look to the next, where Azure takes its time.
+    #: Seconds from one question to the same one again, where Azure needs minutes.
     pause: float
-    #: What azd says of the environment: addresses, and the names of what was created.
+    #: The values that azd keeps: addresses, and the names of the resources.
     values: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     answers: list[Answer] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Site:
         return parsed(text, f"az {' '.join(words[:3])}")
 
     def azd(self, *words: str, minutes: float = 5) -> str:
-        """Return what azd prints about this environment."""
+        """Return the output of azd about this environment."""
         return self.shell.demand("azd", *words, "--environment", self.name, "--no-prompt", minutes=minutes)
 
     def resource(self, kind: str, beginning: str = "") -> str:

@@ -110,7 +110,7 @@ def choose_next(ended: Sequence[Ended], *, is_interrupted: bool) -> Step | None:
     """Return the step that comes now, or None at the end.
 
     A fault of a needed step and an interruption lead to the removal. Before anything was made there is nothing to remove:
-    what is there then is somebody else's.
+    anything there then has another owner.
     """
     keys = {one.key for one in ended}
     if REMOVE.key in keys:
