@@ -213,6 +213,20 @@ def test_a_program_that_hangs_is_ended_after_its_time(cloud, site):
     assert "took longer" in done.last_words
 
 
+def test_a_step_that_takes_longer_than_its_share_is_ended(cloud, site, stop, monkeypatch):
+    """Otherwise the price that was said before would not be the highest one."""
+    begin = site.shell.begin
+
+    def shorten(minutes, *, heeds_stop):
+        begin(0 if minutes == BY_KEY["questions"].minutes else minutes, heeds_stop=heeds_stop)
+
+    monkeypatch.setattr(site.shell, "begin", shorten)
+    problems = {one.key: one.problem for one in prove(site, stop, ACTS, lambda: 0.0) if one.problem}
+    assert [*problems] == ["questions"]
+    assert "longer than it may" in problems["questions"]
+    assert cloud.left() == []
+
+
 def test_a_program_that_is_missing_is_named(site, stop, cloud):
     """Who has no azd reads what to install."""
     (cloud.programs / "azd").unlink()

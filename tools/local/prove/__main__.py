@@ -144,7 +144,7 @@ def prove(site: Site, stop: threading.Event, acts: Mapping[str, Act], clock: Cal
     ended: list[Ended] = []
     while (step := choose_next(ended, is_interrupted=stop.is_set())) is not None:
         # Ctrl-C has stopped the examination by then, and stops the removal never.
-        site.shell.heeds_stop = step is not REMOVE
+        site.shell.begin(step.minutes, heeds_stop=step is not REMOVE)
         print(f"sluice prove: {step.key}: {step.what}", flush=True)
         began, said, problem = clock(), [], ""
         try:

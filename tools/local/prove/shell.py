@@ -1,5 +1,6 @@
 """Runs the programs of a proof: each within a time, each in a process group of its own."""
 
+import math
 import os
 import shutil
 import signal
@@ -48,14 +49,20 @@ class Shell:
         self._log = log
         self._stop = stop
         #: The removal goes on after any signal.
-        self.heeds_stop = True
+        self._heeds_stop = True
+        self._ends_at = math.inf
+
+    def begin(self, minutes: float, *, heeds_stop: bool) -> None:
+        """Begin a step, which may take so long in all its calls."""
+        self._heeds_stop = heeds_stop
+        self._ends_at = time.monotonic() + minutes * 60
 
     def call(self, *words: str, minutes: float, settings: Mapping[str, str] | None = None) -> Done:
         """Run a program to its end, or to the end of its time."""
         program = shutil.which(words[0], path=self._path)
         if program is None:
             return Done(127, "", f"{words[0]} is not on the PATH")
-        self._raise_if_stopped()
+        self._raise_if_over()
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
             process = subprocess.Popen(
                 [program, *words[1:]],
@@ -67,15 +74,16 @@ class Shell:
                 start_new_session=True,
             )
             try:
-                is_late = self._wait(process, minutes * 60)
+                is_late = self._wait(process, min(minutes * 60, self._ends_at - time.monotonic()))
             finally:
                 _end(process)
             out.seek(0)
             err.seek(0)
-            late = f"it took longer than {minutes:g} minutes, and was ended" if is_late else ""
+            late = "it took longer than it may, and was ended" if is_late else ""
             done = Done(124 if is_late else process.returncode, out.read(), err.read() + late)
         self._note(words, done)
-        self._raise_if_stopped()
+        if self._is_stopped():
+            raise InterruptedRunError
         return done
 
     def demand(self, *words: str, minutes: float, settings: Mapping[str, str] | None = None) -> str:
@@ -87,20 +95,22 @@ class Shell:
 
     def wait(self, seconds: float) -> None:
         """Let time pass, until a signal comes."""
-        if self.heeds_stop:
-            self._stop.wait(seconds)
-            self._raise_if_stopped()
-        else:
-            time.sleep(seconds)
+        self._stop.wait(seconds)
+        self._raise_if_over()
 
-    def _raise_if_stopped(self) -> None:
-        if self.heeds_stop and self._stop.is_set():
+    def _is_stopped(self) -> bool:
+        return self._heeds_stop and self._stop.is_set()
+
+    def _raise_if_over(self) -> None:
+        if self._is_stopped():
             raise InterruptedRunError
+        if time.monotonic() >= self._ends_at:
+            raise ProblemError("the step took longer than it may, and the price that was said counts on that")
 
     def _wait(self, process: subprocess.Popen[bytes], seconds: float) -> bool:
         """Wait for the end, or for a signal. Return true if the time was up first."""
         until = time.monotonic() + seconds
-        while time.monotonic() < until and not (self.heeds_stop and self._stop.is_set()):
+        while time.monotonic() < until and not self._is_stopped():
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_LOOK_EVERY)
                 return False
