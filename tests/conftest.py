@@ -35,7 +35,7 @@ def pytest_addoption(parser):
     """Let `make test HOST=func` and `make test WORKER=grpc` run the end-to-end tests on what others wrote."""
     add_option(parser)
     parser.addoption("--need-browser", action="store_true", help="fail, and do not skip, where no browser is")
-    parser.addoption("--host", choices=("local", "func"), default="local", help="the host of end-to-end tests")
+    parser.addoption("--host", choices=("local", "func", "azure"), default="local", help="the host of end-to-end tests")
     parser.addoption("--worker", choices=WORKERS, default="local", help="the worker in the local host")
 
 

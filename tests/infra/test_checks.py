@@ -962,6 +962,10 @@ SEEDS = {
             replacing(".github/workflows/azure-dev.yml", "azd provision --preview", "azd provision"),
             "no workflow runs `azd provision --preview`",
         ),
+        "a script that is not there": (
+            replacing(".github/workflows/azure-proof.yml", "run: sh .ci/log-in", "run: sh .ci/log-out"),
+            "`sh .ci/log-out` is no command",
+        ),
         "a task that make does not know": (
             replacing(".vscode/tasks.json", '"make check"', '"make lint"'),
             "`make lint` is no command",

@@ -186,7 +186,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "setup": ("--browser", "--others"),
 }
 #: Their own `--help` tells more than this entry knows.
-PASSING_HELP_ON = {"up", "test", "bench", "faults", "fuzz", "others", "browser"}
+PASSING_HELP_ON = {"up", "prove", "test", "bench", "faults", "fuzz", "others", "browser"}
 COMMANDS = (
     ("demo", _in_venv("-m", "tools.local.demo"), "start the stack, show what Sluice does, stop the stack"),
     (
@@ -226,6 +226,11 @@ COMMANDS = (
         "deploy",
         _in_venv("-m", "tools.local.deploy"),
         "check your code as Azure would load it, then deploy it by azd (--check: check alone, without azd)",
+    ),
+    (
+        "prove",
+        _in_venv("-m", "tools.local.prove"),
+        "create a whole installation in Azure, examine it, write the dated page, remove it (--local: rehearse it here)",
     ),
     ("vendor", _in_venv("-m", "tools.local.vendor"), "bring the files of others that the console's pages load"),
     (
