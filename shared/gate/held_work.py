@@ -122,8 +122,8 @@ NEVER_EXPIRES: Final = -1
 TAKES_FOR: Final = timedelta(seconds=40)
 
 
-#: Sends entries, all of them or not; raises an error of Sluice if it may not have sent all.
-SendHeld: TypeAlias = Callable[[Sequence[HeldEntry]], object]
+#: Sends entries behind the one of this id, all of them or not. Raises an error of Sluice if it may not have sent all.
+SendHeld: TypeAlias = Callable[[Sequence[HeldEntry], str], object]
 
 
 class Holding(Enum):
@@ -248,10 +248,10 @@ class HeldWork:
         later = self._gates.read(gate).reading
         return [*older, *(Startable(entry, later) for entry in others if must_dispatch(entry.epoch, later))]
 
-    def send(self, entries: Sequence[HeldEntry]) -> None:
-        """Send entries for destinations that are no storage queues."""
+    def send(self, entries: Sequence[HeldEntry], before: str = "") -> None:
+        """Send entries for destinations that are no storage queues. `before`: the id of the one before them, if known."""
         for destination in dict.fromkeys(entry.queue for entry in entries):
-            self._senders[destination]([entry for entry in entries if entry.queue == destination])
+            self._senders[destination]([entry for entry in entries if entry.queue == destination], before)
 
     def put(self, entry: HeldEntry) -> None:
         """Put the message of an entry on its queue."""
