@@ -136,7 +136,7 @@ class SeatFlows:
         if left and now - self._early.setdefault(home, now) >= _TURN_COMES_IN.total_seconds():
             head, *others = left
             tell(order_events.SEATS_OUT_OF_TURN, home=home, commands=len(left), after=head.body["after"])
-            # Those behind it wait for its answer, and not for what is lost.
+            # Those behind it wait for its answer, which comes now.
             left = self._obey(home, [replace(head, body={**head.body, "after": ""}), *others])
             self._early.pop(home)
         if left:

@@ -187,6 +187,9 @@ class HeldWork:
             number=number,
         )
         if found.is_open:
+            if self.sends(entry) and self._table.has(entry):
+                # Its keeper did not know that it is held. It has a place on the roll, and may not go ahead of it.
+                return Holding.HELD
             self.put(entry)
             return Holding.PASSED
         kept = self.keep(entry)

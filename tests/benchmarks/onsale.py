@@ -30,7 +30,7 @@ from capabilities.registration import http
 from capabilities.registration.flows import RegistrationStores
 from capabilities.registration.order_messages import seats_home
 from capabilities.registration.public_messages import CONFERENCES_QUEUE
-from capabilities.registration.roll_check import check_roll, first_answers, tell_place
+from capabilities.registration.roll_check import RollOutcome, check_roll, first_answers, tell_place
 from capabilities.registration.views import ORDER_MODEL
 from shared.app import Stores
 from shared.azure import BusMessage, BusSender
@@ -70,6 +70,8 @@ class Sale:
     kills: float = inf
     workers: int = 3
     deadly: Sequence[str] = ()
+    #: Verbs whose batches come the other way round.
+    backward: Sequence[str] = ()
     #: None: the locks that an installation has.
     lock_seconds: float | None = None
 
@@ -132,7 +134,10 @@ class Report:
                 f"{self.overtaking:,}, {self.inversions:,}",
             ),
             *(
-                (f"batches of {what} that the bus gave, in another order than that of sending", self._tell_batches(verb))
+                (
+                    f"batches of {what} that the bus gave, in another order than that of sending",
+                    self._tell_batches(verb),
+                )
                 for verb, what in {"start": "starts", "sell": "commands to seats"}.items()
             ),
             ("seats that went, more than there are", f"{self.granted:,}, {max(0, self.granted - self.sale.seats)}"),
@@ -164,7 +169,7 @@ def run(sale: Sale) -> Report:
             fleet("tests.benchmarks.onsale_worker", Path(folder)) as workers,
         ):
             for _ in range(sale.workers):
-                workers.start(settings=settings, deadly=sale.deadly)
+                workers.start(settings=settings, deadly=sale.deadly, backward=sale.backward)
             workers.wait_until_ready(sale.workers)
             stores = Stores(connections)
             _hold(report, stores)
@@ -213,7 +218,7 @@ def _release(
 ) -> None:
     """Kill and start processes until every order is answered."""
     dice, end = random.Random(1), time.monotonic() + PATIENCE
-    role = {"settings": settings, "deadly": report.sale.deadly}
+    role = {"settings": settings, "deadly": report.sale.deadly, "backward": report.sale.backward}
     told = 0.0
     while len(subscriber.answered) < report.sale.orders or report.kills < len(report.sale.deadly):
         subscriber.read()
@@ -248,9 +253,7 @@ def _working(workers: Fleet, opened: float) -> dict[int, float]:
     return {pid: since[record] for pid, record in running.items() if record in since}
 
 
-def _judge(
-    report: Report, stores: Stores, subscriber: Subscriber, opened: float, killed_at: Sequence[float]
-) -> None:
+def _judge(report: Report, stores: Stores, subscriber: Subscriber, opened: float, killed_at: Sequence[float]) -> None:
     """Wait until all answers can be read, and have the checker add them up."""
     own, sent = RegistrationStores(stores), list(report.sale.messages())
     shown = _read_orders(own, [one["order"] for one in sent if "order" in one])
@@ -280,15 +283,28 @@ def _compare(report: Report, stores: Stores, own: RegistrationStores, killed_at:
     outcome = check_roll([place.id for place in roll.places], first_answers(seats.events))
     report.overtaking, report.inversions = len(outcome.overtaking), len(outcome.inverted)
     told = {place.id: tell_place(place.id, roll, outcome) for place in roll.places}
-    overtaken = {name: order for order, one in told.items() for name in one["overtaken_by"]}
     at = {event.version: event.at.timestamp() for event in seats.events}
-    for name in outcome.inverted:
-        answered, victim = at[outcome.answers[name].version], overtaken.get(name)
-        since = min((answered - kill for kill in killed_at if kill < answered), default=inf)
-        said = f"order {name} (place {told[name]['place']}) got the seats of {victim}, {since:.0f} s after a kill"
+    for said, is_explained in explain(outcome, told, at, killed_at):
         _say(said)
-        report.broken += [said] * (victim is None or since > EXPLAINED_BY_KILL)
+        report.broken += [said] * (not is_explained)
     report.broken += [f"order {order} has no answer" for order, one in told.items() if one["answered_as"] is None]
+
+
+def explain(
+    outcome: RollOutcome,
+    told: Mapping[str, Mapping[str, Any]],
+    answered_at: Mapping[int, float],
+    killed_at: Sequence[float],
+) -> Iterator[tuple[str, bool]]:
+    """Yield for each inversion whose seats these were and how long before a process was killed, and whether that explains it."""
+    victims = {name: order for order, one in told.items() for name in one["overtaken_by"]}
+    for name in outcome.inverted:
+        answered = answered_at[outcome.answers[name].version]
+        since = min((answered - kill for kill in killed_at if kill < answered), default=inf)
+        said = (
+            f"order {name} (place {told[name]['place']}) got the seats of {victims[name]}, {since:.0f} s after a kill"
+        )
+        yield said, since < EXPLAINED_BY_KILL
 
 
 def _read_orders(own: RegistrationStores, names: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -346,7 +362,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         _say(f"{number} failed: {failure}")
     problems = report.problems()
     _say("\n".join(problems))
-    write(DOCUMENT, "onsale" if given.kills else "rolls", report.markdown())
+    write(DOCUMENT, {0: "rolls", inf: "onsale"}.get(given.kills, "rolls-killed"), report.markdown())
     return int(bool(problems))
 
 

@@ -66,6 +66,8 @@ class Role:
     ticks: bool = False
     #: Verbs whose first invocation of all processes ends with the death of its process. Nothing is completed then.
     deadly: Sequence[str] = ()
+    #: Verbs whose batches come the other way round, as from a bus that gave messages back.
+    backward: Sequence[str] = ()
 
 
 class Instance:
@@ -165,6 +167,8 @@ class Instance:
 
     def _invoke(self, receiver: ServiceBusReceiver, messages: Sequence[Any], verb: Verb, name: str) -> None:
         is_done = False
+        if name in self._role.backward:
+            messages = messages[::-1]
         with self._record.invocation(name) as found:
             # By the order in which they were sent.
             found["messages"] = [message.sequence_number for message in messages]

@@ -44,7 +44,9 @@ def _parser():
     parser.add_argument("--seconds", type=float, default=3600, help="for each part, at most")
     parser.add_argument("--histories", type=int, default=10_000, help="in which both of two faults happen")
     parser.add_argument("--dry", action="store_true", help="leave docs/appendix/faults.md as it is")
-    parser.add_argument("--only", nargs="+", default=[], metavar="SCENARIO", help="these alone; their tables stay as they are")
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="SCENARIO", help="these alone; their tables stay as they are"
+    )
     parser.add_argument("--replay", nargs="+", metavar=("SCENARIO", "MODE@K"), help="one run, in memory")
     parser.add_argument("--azurite", action="store_true", help="the run that is replayed, on Azurite")
     return parser

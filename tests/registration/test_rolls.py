@@ -81,6 +81,22 @@ def test_an_order_that_is_held_again_is_the_same_order(world):
     assert next(world.stores.held.pages(GATE)) == [row]
 
 
+def test_an_order_with_a_place_is_not_sent_ahead_of_it_by_the_tick(world):
+    """Its writer ended after it was held, and the tick follows it when the gate is open and not yet served."""
+    open_conference(world, quota=1)
+    first, second = hold(world, 2)
+    world.stores.gate_operator.open(GATE, by="ann")
+    home = order_home(second)
+    world.verbs.orders.resume(home, world.own.homes.read_head(home))
+    assert world.peek_session(STARTS_IN_ORDER, GATE) == []
+    assert world.let_out(GATE) == 2
+    # Its row is gone: nobody else leads to it.
+    world.verbs.orders.resume(home, world.own.homes.read_head(home))
+    assert len(world.peek_session(STARTS_IN_ORDER, GATE)) == 2
+    world.pump()
+    assert [world.order(order).phase for order in (first, second)] == ["reserved", "rejected"]
+
+
 def test_starts_on_the_queue_of_before_are_taken(world):
     """An instance of 0.3.0 sends there. A message has the same form on both queues."""
     open_conference(world)
