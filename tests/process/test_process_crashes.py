@@ -33,16 +33,26 @@ SCENARIOS = {
     "first delivery, large": (1, succeeds),
     "second delivery": (2, succeeds),
     "late delivery": (4, succeeds),
+    "suspect": (4, succeeds),
     "failing": (1, always_fails),
     "parking": (DEFAULT_POLICY.deliveries, always_fails),
 }
+#: Requests of a delivery that is done, and whose notes of earlier ones are read.
+LATE = [
+    "GET jobs",
+    "GET results",
+    "GET parked",
+    "GET parked",
+    "PATCH parked",
+    "GET payloads",
+    "SEND results",
+    "DELETE parked",
+]
 #: Requests of each scenario: a change here is a change of the bill.
 RECORDED = {
     "first delivery": ["GET payloads", "SEND results"],
     "first delivery, large": ["GET payloads", "PUT results", "SEND results"],
-    "second delivery": ["GET jobs", "GET results", "GET parked", "GET payloads", "SEND results", "DELETE parked"],
-    "failing": ["GET payloads", "GET parked", "PATCH parked"],
-    "late delivery": [
+    "second delivery": [
         "GET jobs",
         "GET results",
         "GET parked",
@@ -51,9 +61,13 @@ RECORDED = {
         "SEND results",
         "DELETE parked",
     ],
+    "failing": ["GET payloads", "GET parked", "PATCH parked"],
+    "late delivery": LATE,
+    "suspect": LATE,
     "parking": [
         "GET jobs",
         "GET results",
+        "GET parked",
         "GET parked",
         "PATCH parked",
         "GET payloads",
