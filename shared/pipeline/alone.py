@@ -41,6 +41,8 @@ from shared.pipeline.outputs import Ran
 from shared.versions import decode
 from shared.workloads import Loaded
 
+#: Seconds more after which a child ends by itself.
+_GRACE: Final = 30
 #: Seconds until the child is looked at again.
 _LOOK_EVERY: Final = 0.2
 #: Frames of a dead child that are kept.
@@ -54,7 +56,8 @@ _LENGTH: Final = Form("=q")
 class Question(Struct, frozen=True, kw_only=True):
     """The work of a child. A frame for each part of the chunk follows, with its lines."""
 
-    #: The workloads of the app, as the setting names them, and all its settings.
+    #: The workloads of the app, as the setting names them, and the settings that are not in the environment: the file holds
+    #: no secret of it.
     workloads: str
     settings: dict[str, str]
     workload: str
@@ -138,11 +141,11 @@ class Alone:
             raise NoSlotError("another chunk runs in a process of its own here; this one is delivered again")
         question = Question(
             workloads=self.loaded.setting,
-            settings=dict(self.loaded.settings),
+            settings={name: text for name, text in self.loaded.settings.items() if os.environ.get(name) != text},
             workload=workload,
             first_number=first_number,
             rejected_text_most=limits.rejected_text_most,
-            seconds=self.policy.alone_seconds,
+            seconds=self.policy.alone_seconds + _GRACE,
         )
         try:
             with TemporaryFile() as asked:

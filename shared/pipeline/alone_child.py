@@ -43,7 +43,7 @@ def main(descriptor: int) -> None:
 
 def _answer(question: Question, frames: Iterator[bytes], board: Board) -> RunAnswer:
     try:
-        workloads = Workloads.load(question.workloads, question.settings)
+        workloads = Workloads.load(question.workloads, {**os.environ, **question.settings})
         workload = cast("AnyWorkload", _Watched(workloads.find(question.workload), board))
         board.note(Board.NONE)
         parts = (frame.split(b"\n") for frame in frames)
