@@ -51,22 +51,19 @@ class Loaded(NamedTuple):
     settings: Mapping[str, str]
 
 
-#: Of workloads that were handed in as objects: another process finds none.
-_MADE_HERE: Final = Loaded("", {})
-
-
 class Workloads:
     """The workloads of this installation, by name."""
 
-    def __init__(self, workloads: Iterable[AnyWorkload], loaded: Loaded = _MADE_HERE) -> None:
-        #: How another process makes the same ones.
-        self.loaded = loaded
+    def __init__(self, workloads: Iterable[AnyWorkload], loaded: Loaded | None = None) -> None:
         self._by_name: dict[str, AnyWorkload] = {}
         for workload in workloads:
             if problems := list(_problems(workload)):
                 raise WorkloadsRefusedError(f"workload {type(workload).__name__} cannot be used: {'; '.join(problems)}")
             if self._by_name.setdefault(workload.name, workload) is not workload:
                 raise WorkloadsRefusedError(f"two workloads are called {workload.name!r}: rename one of them")
+        kinds = map(type, self._by_name.values())
+        #: How another process makes the same ones: objects by their classes.
+        self.loaded = loaded or Loaded(",".join(f"{kind.__module__}:{kind.__qualname__}" for kind in kinds), {})
 
     @classmethod
     def load(cls, setting: str, settings: Mapping[str, str]) -> Self:

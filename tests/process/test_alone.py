@@ -25,7 +25,7 @@ from shared.pipeline.alone import Alone
 from shared.pipeline.outputs import run_in_parts
 from shared.workloads.registry import Workloads
 from tests.faults.memory.storage import MemoryStorage
-from tests.process.world import LINES, MemoryWorld
+from tests.process.world import LINES, MemoryWorld, Sales
 
 #: The number of the first transaction.
 FIRST = 100
@@ -135,6 +135,13 @@ def test_one_that_cannot_start_says_nothing_about_its_chunk():
     with pytest.raises(NotStartedError, match="ended before it ran anything: exit status 4") as refused:
         run(Alone(loaded=loaded_unbuilt("Unloadable")))
     assert nature_of(refused.value) is Nature.UNKNOWN
+
+
+def test_objects_are_made_by_their_classes_there():
+    """Whoever hands in objects, and names no setting, has the same workload there."""
+    workloads = Workloads([Sales()])
+    ran = Alone(loaded=workloads.loaded)("sales", [LINES], FIRST, Limits())
+    assert ran.accepted.items == len(LINES)
 
 
 def loaded_unbuilt(kind):
