@@ -1,6 +1,6 @@
 """Runs a chunk in a process of its own: a suspect, whose deliveries began and never ended.
 
-What ends that process ends nothing else. The child reads the chunk from one file and answers into another. It makes no
+What ends that process ends nothing else. The child reads the chunk from a file and answers into another. It makes no
 request but those of the workload. On a board, which outlasts it, it notes each call before it begins. So this process
 knows the transaction that the child died of, or stood still at.
 
@@ -20,7 +20,7 @@ from signal import Signals
 from struct import Struct as Form
 from tempfile import TemporaryFile
 from threading import Lock
-from typing import IO, Final
+from typing import IO, Final, cast
 
 from msgspec import Raw, Struct, json
 
@@ -54,10 +54,9 @@ _LENGTH: Final = Form("=q")
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """The work of a child. A frame for each part of the chunk follows, with its lines."""
+    """The work of a child. It comes by a pipe, for there are secrets in it, and the chunk in a file: a frame for each part."""
 
-    #: The workloads of the app, as the setting names them, and the settings that are not in the environment: the file holds
-    #: no secret of it.
+    #: The workloads of the app, as the setting names them, and all its settings.
     workloads: str
     settings: dict[str, str]
     workload: str
@@ -141,28 +140,28 @@ class Alone:
             raise NoSlotError("another chunk runs in a process of its own here; this one is delivered again")
         question = Question(
             workloads=self.loaded.setting,
-            settings={name: text for name, text in self.loaded.settings.items() if os.environ.get(name) != text},
+            settings=dict(self.loaded.settings),
             workload=workload,
             first_number=first_number,
             rejected_text_most=limits.rejected_text_most,
             seconds=self.policy.alone_seconds + _GRACE,
         )
         try:
-            with TemporaryFile() as asked:
-                write_frame(asked, json.encode(question))
+            with TemporaryFile() as chunk:
                 for part in parts:
-                    write_frame(asked, b"\n".join(part))
-                asked.seek(0)
-                return self._run(asked)
+                    write_frame(chunk, b"\n".join(part))
+                chunk.seek(0)
+                return self._run(question, chunk)
         finally:
             self._lock.release()
 
-    def _run(self, asked: IO[bytes]) -> Ran:
+    def _run(self, question: Question, chunk: IO[bytes]) -> Ran:
         with TemporaryFile() as answered, TemporaryFile() as said, TemporaryFile() as noted:
             noted.truncate(Board.SIZE)
             board = Board(noted.fileno())
-            child = _Child(self, board, answered, said, _start(asked, answered, said, noted))
+            child = _Child(self, board, answered, said, _start(chunk, answered, said, noted))
             try:
+                child.ask(question)
                 child.wait()
             finally:
                 child.process.kill()
@@ -172,16 +171,18 @@ class Alone:
             return _read_answer(answered.read())
 
 
-def _start(asked: IO[bytes], answered: IO[bytes], said: IO[bytes], noted: IO[bytes]) -> subprocess.Popen[bytes]:
+def _start(chunk: IO[bytes], answered: IO[bytes], said: IO[bytes], noted: IO[bytes]) -> subprocess.Popen[bytes]:
     # The host has put folders on the path that no variable names. In the wheel the module has another name.
     module = f"{__name__}_child"
-    code = f"import sys; sys.path[:] = {sys.path!r}; from {module} import main; main({noted.fileno()})"
+    code = (
+        f"import sys; sys.path[:] = {sys.path!r}; from {module} import main; main({noted.fileno()}, {chunk.fileno()})"
+    )
     return subprocess.Popen(  # noqa: S603 - this very interpreter
         [sys.executable, "-X", "faulthandler", "-c", code],
-        stdin=asked,
+        stdin=subprocess.PIPE,
         stdout=answered,
         stderr=said,
-        pass_fds=[noted.fileno()],
+        pass_fds=[noted.fileno(), chunk.fileno()],
     )
 
 
@@ -194,6 +195,12 @@ class _Child:
     answered: IO[bytes]
     said: IO[bytes]
     process: "subprocess.Popen[bytes]"
+
+    def ask(self, question: Question) -> None:
+        """Give it its work. One that has ended already is found by its end."""
+        # Closing writes what is left.
+        with suppress(BrokenPipeError), cast("IO[bytes]", self.process.stdin) as pipe:
+            pipe.write(json.encode(question))
 
     def wait(self) -> None:
         """Return when it has answered. Raise how it ended otherwise, with the transaction."""

@@ -20,10 +20,9 @@ from shared.versions import decode
 from shared.workloads import AnyWorkload, Workloads, is_waiting
 
 
-def main(descriptor: int) -> None:
-    """Answer the question of the standard input. The board is a file that is open under this number."""
-    frames = read_frames(sys.stdin.buffer)
-    question = decode(next(frames), Question)
+def main(board: int, chunk: int) -> None:
+    """Answer the question of the standard input. The board and the chunk are files that are open under these numbers."""
+    question = decode(sys.stdin.buffer.read(), Question)
     # If the one that started it dies, no other ends it. Code that holds the interpreter would not even hear of it.
     signal.alarm(question.seconds)
     # When memory is short, the kernel ends this process first. Only Linux asks.
@@ -34,7 +33,8 @@ def main(descriptor: int) -> None:
     os.dup2(2, 1)
     # In a thread, as in the app: what `sys.exit` raises in the main thread ends the process.
     with ThreadPoolExecutor(1) as thread:
-        answer = thread.submit(_answer, question, frames, Board(descriptor)).result()
+        frames = read_frames(os.fdopen(chunk, "rb"))
+        answer = thread.submit(_answer, question, frames, Board(board)).result()
     with os.fdopen(replies, "wb") as file:
         file.write(json.encode(answer))
     # Without the exit handlers of libraries: the answer is there, and no failure may come behind it.
@@ -43,7 +43,7 @@ def main(descriptor: int) -> None:
 
 def _answer(question: Question, frames: Iterator[bytes], board: Board) -> RunAnswer:
     try:
-        workloads = Workloads.load(question.workloads, {**os.environ, **question.settings})
+        workloads = Workloads.load(question.workloads, question.settings)
         workload = cast("AnyWorkload", _Watched(workloads.find(question.workload), board))
         board.note(Board.NONE)
         parts = (frame.split(b"\n") for frame in frames)
