@@ -1,6 +1,7 @@
 """The `sluice` command, or the app's start, in a process of its own, forked where all that it imports is there already."""
 
 import gc
+import importlib
 import json
 import multiprocessing
 import os
@@ -23,10 +24,9 @@ from tests.waiting import LIMIT
 shorten_pauses()
 # What prints looks for a terminal of GitHub's when it is imported, and the command has another environment.
 with patch.dict(os.environ, clear=True):
-    import rich.markdown
-    import tools.cli.main
-    import typer._adapters
-    import typer.rich_utils  # noqa: F401 - the command imports all of these when it runs
+    for name in ("tools.cli.main", "typer._adapters", "typer.rich_utils", "rich.markdown"):
+        # The command imports them when it runs.
+        importlib.import_module(name)
 # The storage libraries ask a program for it, once in a process.
 platform.platform()
 # A collection would visit, and so copy, all that is there in each process.
@@ -70,4 +70,5 @@ def _work(work, words, environ, folder, printed):
 def _app():
     import function_app  # noqa: PLC0415 - it reads the environment
 
-    print(json.dumps(sorted(one.get_function_name() for one in function_app.app.get_functions())))
+    names = sorted(one.get_function_name() for one in function_app.app.get_functions())
+    sys.stdout.write(json.dumps(names))
