@@ -172,8 +172,9 @@ def _python(*arguments: str) -> int:
                 continue
 
 
-#: Tests of one file share what they started; most of their time they wait. Their order is that of tests/left_out.py.
-SIDE_BY_SIDE = ("--numprocesses=4", "--dist=loadfile", "--no-loadscope-reorder")
+#: Tests of one file share what they started. They wait much, so there are more workers than cores. Their order is that of
+#: tests/left_out.py.
+SIDE_BY_SIDE = ("--numprocesses=6", "--dist=loadfile", "--no-loadscope-reorder")
 #: What may follow a command. One that is not here passes everything on, and what it starts refuses by itself.
 WORDS: dict[str, tuple[str, ...]] = {
     "demo": (),
