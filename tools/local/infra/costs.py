@@ -27,6 +27,7 @@ from shared.usage import (
 from tools.local.infra.deployment import Deployment
 from tools.local.infra.project import Project
 from tools.local.infra.resource import Resource
+from tools.planning.most import Most
 
 #: What a tick's instance is billed for at the least, and for each chunk at the most that is likely.
 LEAST_SECONDS: Final = 1
@@ -155,6 +156,17 @@ def deployed(*, instances: int = 1, rooms: int = 0, capabilities: tuple[Chosen, 
     """Return an installation whose host polls as host.json says."""
     seconds = polling_seconds(Project().json("host.json"), {})
     return Installation(polling_seconds=seconds, instances=instances, rooms=rooms, capabilities=capabilities)
+
+
+def most(capabilities: tuple[Chosen, ...]) -> Most:
+    """Return the most instances of a deployment whose parameters were left alone."""
+    (site,) = Project().deployed().of_type("Microsoft.Web/sites")
+    scale = site.properties["functionAppConfig"]["scaleAndConcurrency"]
+    return Most(
+        groups=deployed(capabilities=capabilities).function_groups,
+        maximum=scale["maximumInstanceCount"],
+        gigabytes=Decimal(scale["instanceMemoryMB"]) / 1024,
+    )
 
 
 def work(prices: Prices | None = None) -> list[Cost]:

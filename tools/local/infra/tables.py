@@ -47,6 +47,16 @@ def work() -> Table:
     return _costs("a million transactions in one job", found, [("**in all**", "", f"**{total:.4f}**")])
 
 
+def at_most() -> Table:
+    """Return the most instances and their price, without a capability and with each."""
+    head = ("capabilities", "function groups", "instances of each", f"an hour if all work, {load().currency}")
+    found = {"none": costs.most(()), **{f"`{said}`": costs.most((chosen(said),)) for said in builtin_names()}}
+    return head, [
+        (said, str(one.groups), str(one.maximum), f"{one.price_hour(load().functions):.2f}")
+        for said, one in found.items()
+    ]
+
+
 def chosen_prices() -> Table:
     """Return the price of each choice of a deployer."""
     rows = [
@@ -109,6 +119,7 @@ TABLES: Final[Mapping[str, Callable[[], Table]]] = {
     "deploy-parameters": parameters,
     "deploy-idle": idle,
     "deploy-work": work,
+    "deploy-most": at_most,
     "deploy-choices": chosen_prices,
     "rooms": rooms,
     **{said: partial(of_capability, said) for said in builtin_names()},
