@@ -132,6 +132,15 @@ param containerSoftDeleteDays int = 0
 @description('Whether a lock keeps the account of jobs from being deleted; who deploys must be Owner or User Access Administrator.')
 param isStorageLocked bool = false
 
+@description('Whether both storage accounts have private addresses alone, in a network of the app\'s own. Service Bus and the app\'s own address stay public.')
+param isStoragePrivate bool = false
+
+@description('The first two numbers of that network\'s addresses: two subnets of 256 each.')
+param networkPrefix string = '10.20'
+
+@description('Public addresses that still reach the accounts then, such as 203.0.113.7 or 203.0.113.0/24.')
+param allowedAddresses array = []
+
 @description('Whether the alert rules are made; each one has a monthly price.')
 param hasAlerts bool = true
 
@@ -161,6 +170,7 @@ var given = union({
   conferenceSenders: conferenceSenders
   settings: settings
   alwaysReady: alwaysReady
+  allowedAddresses: allowedAddresses
   tickSchedule: tickSchedule
   logRetentionDays: logRetentionDays
   isStorageLogged: isStorageLogged
@@ -242,6 +252,8 @@ module hostStorage 'modules/host-storage.bicep' = {
     name: 'sthost${token}'
     location: location
     tags: tags
+    isPrivate: isStoragePrivate
+    allowedAddresses: given.allowedAddresses
   }
 }
 
@@ -261,6 +273,21 @@ module appStorage 'modules/app-storage.bicep' = {
     blobSoftDeleteDays: blobSoftDeleteDays
     containerSoftDeleteDays: containerSoftDeleteDays
     isLocked: isStorageLocked
+    isPrivate: isStoragePrivate
+    allowedAddresses: given.allowedAddresses
+  }
+}
+
+module network 'modules/network.bicep' = if (isStoragePrivate) {
+  name: 'network'
+  scope: group
+  params: {
+    name: 'vnet-sluice-${token}'
+    location: location
+    tags: tags
+    prefix: networkPrefix
+    hostStorageName: hostStorage.outputs.name
+    appStorageName: appStorage.outputs.name
   }
 }
 
@@ -356,6 +383,7 @@ module app 'modules/function-app.bicep' = {
     alwaysReady: union(releaseGateAlwaysReady > 0 ? { release_gate: releaseGateAlwaysReady } : {}, given.alwaysReady)
     identityId: identity.outputs.id
     identityClientId: identity.outputs.clientId
+    subnetId: isStoragePrivate ? network!.outputs.subnetId : ''
     warmIdentityId: hasWarming ? warmIdentity!.outputs.id : ''
     warmIdentityClientId: hasWarming ? warmIdentity!.outputs.clientId : ''
     hostStorageName: hostStorage.outputs.name

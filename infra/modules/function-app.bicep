@@ -34,6 +34,9 @@ param identityId string
 @description('Client id of that identity.')
 param identityClientId string
 
+@description('Id of the subnet whose addresses the app uses; empty: it is in no network.')
+param subnetId string
+
 @description('Id of the identity that changes the app\'s scale; empty: there is none.')
 param warmIdentityId string
 
@@ -127,6 +130,7 @@ resource site 'Microsoft.Web/sites@2024-11-01' = {
   }
   properties: {
     serverFarmId: plan.id
+    virtualNetworkSubnetId: empty(subnetId) ? null : subnetId
     httpsOnly: true
     functionAppConfig: {
       deployment: {

@@ -181,6 +181,7 @@ def sender_on_the_topic(project):
 BUS, APP_STORAGE = "infra/modules/service-bus.bicep", "infra/modules/app-storage.bicep"
 CONSOLE = "infra/modules/console.bicep"
 HOST_STORAGE, APP = "infra/modules/host-storage.bicep", "infra/modules/function-app.bicep"
+NETWORK = "infra/modules/network.bicep"
 OF_APP, OF_PUBLISHERS = "infra/modules/roles-of-app.bicep", "infra/modules/roles-of-publishers.bicep"
 OF_SENDERS = "infra/modules/roles-of-senders.bicep"
 POLICY = """
@@ -740,6 +741,46 @@ SEEDS = {
         "a lock that refuses the next deployment": (
             replacing(APP_STORAGE, "'CanNotDelete'", "'ReadOnly'"),
             "expected CanNotDelete on",
+        ),
+    },
+    "network": {
+        "an account that stays open beside its private address": (
+            replacing(APP_STORAGE, "isPrivate && empty(allowedAddresses) ? 'Disabled' : 'Enabled'", "'Enabled'"),
+            "lets in ('Enabled', 'Deny', []), expected ('Disabled', 'Deny', [])",
+        ),
+        "an account that lets in every address beside the allowed ones": (
+            replacing(HOST_STORAGE, "isPrivate ? 'Deny' : 'Allow'", "'Allow'"),
+            "expected ('Enabled', 'Deny', [{'value': '203.0.113.7', 'action': 'Allow'}])",
+        ),
+        "a service that the app reaches without a private address": (
+            replacing(NETWORK, "  { account: appStorage.id, name: appStorageName, service: 'table' }\n", ""),
+            "the app reaches the table service of Microsoft.Storage/storageAccounts:stapp",
+        ),
+        "an address that is paid for nothing": (
+            replacing(
+                NETWORK, "var ends = [\n", "var ends = [\n  { account: hostStorage.id, name: 'x', service: 'queue' }\n"
+            ),
+            "the app does not reach it, and the endpoint costs",
+        ),
+        "an address that no name leads to": (
+            replacing(NETWORK, "zones[indexOf(services, one.service)].id", "zones[0].id"),
+            "has no name in a zone of its service",
+        ),
+        "a subnet for another plan": (
+            replacing(NETWORK, "'Microsoft.App/environments'", "'Microsoft.Web/serverFarms'"),
+            "the app's subnet is delegated to ['Microsoft.Web/serverFarms']",
+        ),
+        "an address in the subnet of the app": (
+            replacing(
+                NETWORK,
+                "subnet: { id: '${network.id}/subnets/storage' }",
+                "subnet: { id: '${network.id}/subnets/app' }",
+            ),
+            "is in no subnet of its own",
+        ),
+        "a network that nobody wants": (
+            replacing("infra/main.bicep", "param isStoragePrivate bool = false", "param isStoragePrivate bool = true"),
+            "is made although no parameter wants it",
         ),
     },
     "parameters": {

@@ -29,6 +29,7 @@ KNOWN = (
     "az functionapp config appsettings set",
     "az lock delete",
     "az login",
+    "az provider register",
     "az storage blob download-batch",
     "azd auth login",
     "azd down",

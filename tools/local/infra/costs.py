@@ -43,6 +43,7 @@ PURPOSES: Final = {
     "monitoring.bicep": "logs and metrics",
     "host-storage.bicep": "the host's own account, and the app's package",
     "app-storage.bicep": "queues, payloads, results, tables",
+    "network.bicep": "private addresses of both accounts",
     "service-bus.bicep": "results and signals",
     "roles-of-app.bicep": "what the app may do",
     "roles-of-publishers.bicep": "what publishers may do",
@@ -114,6 +115,7 @@ def idle(project: Project, prices: Prices | None = None, **parameters: Any) -> l
         ),
         *_tick(deployment, table),
         *_requests(deployment, table),
+        *_network(deployment, table),
     ]
 
 
@@ -144,6 +146,15 @@ def _requests(deployment: Deployment, prices: Prices) -> Iterator[Cost]:
         number = sum(one.a_day for one in mine) * MONTH.days
         amount = sum((price_idle_month(one, prices) for one in mine), Decimal())
         yield Cost(said, f"{number:,} requests", amount, is_assumed=who is Who.PLATFORM, part="app-storage.bicep")
+
+
+def _network(deployment: Deployment, prices: Prices) -> Iterator[Cost]:
+    endpoints = len(deployment.of_type("Microsoft.Network/privateEndpoints"))
+    zones = len(deployment.of_type("Microsoft.Network/privateDnsZones"))
+    if endpoints:
+        hours = MONTH // timedelta(hours=1)
+        amount = endpoints * hours * prices.network["endpoint_hour"] + zones * prices.network["zone"]
+        yield Cost("private addresses", f"{endpoints} endpoints, {zones} DNS zones", amount, part="network.bicep")
 
 
 def app_account(deployment: Deployment) -> Resource:

@@ -233,7 +233,10 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "subscriptionResourceId": lambda kind, name: f"/subscriptions/…/{kind}/{name}",
     "take": lambda value, count: value[:count],
     "tenant": lambda: {"tenantId": Unknown("tenant().tenantId")},
-    "environment": lambda: {"authentication": {"loginEndpoint": "https://login.microsoftonline.com/"}},
+    "environment": lambda: {
+        "authentication": {"loginEndpoint": "https://login.microsoftonline.com/"},
+        "suffixes": {"storage": "core.windows.net"},
+    },
     "trim": lambda text: str(text).strip(),
     "toLower": lambda text: str(text).lower(),
     "union": _union,
