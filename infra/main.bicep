@@ -68,7 +68,7 @@ param workloads string = ''
 @description('Further app settings by name, over own/settings.json: docs/settings.md lists them.')
 param settings object = {}
 
-@description('Version of Python. The remote build must have wheels for it.')
+@description('Version of Python. The package is built for it.')
 @allowed(['3.11', '3.12', '3.13', '3.14'])
 param pythonVersion string = '3.12'
 
@@ -99,8 +99,17 @@ param scalerRights string = 'entities'
 @description('Id of a role of your own that may read the counts of the bus; empty: Azure Service Bus Data Owner.')
 param scalerRole string = ''
 
+@description('Id of a role of your own with which publishers read and write blobs of their container; empty: Storage Blob Data Contributor, which also deletes the container.')
+param publisherRole string = ''
+
 @description('Client id of the app registration of the console (docs/deploy.md); empty: the app has no console.')
 param consoleClientId string = ''
+
+@description('Whether spans and metrics go to Application Insights: the package must have azure-monitor-opentelemetry (docs/operating.md). They are paid as logs.')
+param hasTraces bool = false
+
+@description('Whether an update of code or settings drains instances one batch after the other, and ends no running chunk (a preview of Azure).')
+param hasRollingUpdates bool = false
 
 @description('Days that logs are kept; the first 30 come with the price of taking them in.')
 @minValue(30)
@@ -325,6 +334,7 @@ module publisherRoles 'modules/roles-of-publishers.bicep' = {
   scope: group
   params: {
     principals: union(whoDeploys, given.publishers)
+    blobRole: publisherRole
     appStorageName: appStorage.outputs.name
     busName: bus.outputs.name
   }
@@ -336,6 +346,7 @@ module roomRoles 'modules/roles-of-publishers.bicep' = [
     scope: group
     params: {
       principals: room.publishers
+      blobRole: publisherRole
       appStorageName: appStorage.outputs.name
       busName: bus.outputs.name
       room: room.name
@@ -394,6 +405,8 @@ module app 'modules/function-app.bicep' = {
     workQueues: int(decided.SLUICE_WORK_QUEUES)
     rooms: roomNames
     lineSettings: lineSettings
+    hasTraces: hasTraces
+    hasRollingUpdates: hasRollingUpdates
     tickSchedule: given.tickSchedule
     dequeue: decided.SLUICE_DEQUEUE
     pollInterval: pollInterval

@@ -16,6 +16,7 @@ from tools.local import commands
 from tools.local.infra import checkov, checks, entities
 from tools.local.infra.__main__ import main as infra
 from tools.local.infra.checks import compiled, policies
+from tools.local.infra.facts import FACTS
 from tools.local.infra.project import Project
 from tools.local.paths import ROOT
 
@@ -530,6 +531,10 @@ SEEDS = {
             replacing(OF_APP, "scope: queues[place]", "scope: bus"),
             "the app has, and should not: Azure Service Bus Data Owner on the namespace",
         ),
+        "publishers with a role that is not the chosen one": (
+            replacing(OF_PUBLISHERS, "empty(blobRole) ?", "!empty('a') ?"),
+            "with publisherRole 11111111-2222-3333-4444-555555555555 a publisher has: Azure",
+        ),
         "a choice of the operator without effect": (
             replacing(OF_APP, "empty(scalerRole) ?", "!empty('a') ?"),
             "with scalerRights entities and scalerRole '11111111-2222-3333-4444-555555555555' the app has: Azure",
@@ -613,8 +618,8 @@ SEEDS = {
         "a parameter that does not reach the app": (
             replacing(
                 APP,
-                "union(batch, settings, own, lineSettings, code, polling, warm, hosts)",
-                "union(batch, own, code, polling, warm, hosts)",
+                "union(batch, settings, own, lineSettings, code, polling, warm, hosts, traces)",
+                "union(batch, own, code, polling, warm, hosts, traces)",
             ),
             "what a parameter says does not reach the app",
         ),
@@ -666,6 +671,10 @@ SEEDS = {
         "warmed instances that nobody asked for": (
             replacing(APP, "var warm = empty(warmIdentityId) ? {} :", "var warm = empty('a') ? {} :"),
             "with hasWarming False, the app has SLUICE_WARM_SITE",
+        ),
+        "spans that nothing exports": (
+            replacing(APP, "  PYTHON_APPLICATIONINSIGHTS_ENABLE_TELEMETRY: 'true'\n", ""),
+            "with hasTraces True, the app has {'PYTHON_APPLICATIONINSIGHTS_ENABLE_TELEMETRY': None",
         ),
         "a setting that Flex Consumption refuses": (
             replacing(
@@ -847,6 +856,14 @@ SEEDS = {
             ),
             "function:release is always ready, and functions/ has no such function",
         ),
+        "updates that end what runs": (
+            replacing(APP, "    }, strategy)", "    }, {})"),
+            "with hasRollingUpdates True the strategy of updates is None",
+        ),
+        "a misspelt part of the configuration": (
+            replacing(APP, "      runtime: {", "      runtimes: {"),
+            "functionAppConfig has deployment, runtimes, scaleAndConcurrency",
+        ),
         "a name without its kind": (replacing(APP, "'function:${one.key}'", "one.key"), "always ready is"),
         "instances that nobody asked for": (
             replacing(
@@ -961,8 +978,20 @@ SEEDS = {
             "are not those that Bicep tags",
         ),
         "a key that azd does not know": (
-            replacing("azure.yaml", "remoteBuild: true", "remoteBuilding: true"),
+            replacing("azure.yaml", "remoteBuild: false", "remoteBuilding: false"),
             "'remoteBuilding' was unexpected",
+        ),
+        "a build by another Python": (
+            replacing("azure.yaml", "remoteBuild: false", "remoteBuild: true"),
+            "services.sluice.remoteBuild: False was expected",
+        ),
+        "an upload of the sources": (
+            replacing("azure.yaml", "dist: .stack/upload", "dist: ."),
+            "services.sluice.dist: '.stack/upload' was expected",
+        ),
+        "a package that nothing builds": (
+            replacing("azure.yaml", "run: make deploy ARGS=--check", "run: make check"),
+            "prepackage runs 'make check'",
         ),
     },
     "package": {
@@ -1036,6 +1065,12 @@ def test_rooms_are_written_where_no_variable_can_say_them(project):
 def test_every_check_has_found_something():
     """A check without a seeded mistake could be one that never fails."""
     assert set(SEEDS) | {"policies"} == set(checks.CHECKS)
+
+
+def test_every_fact_about_azure_has_a_mistake_that_turns_its_check_red():
+    """The page names both, and the mistake is one of those that are seeded here."""
+    assert [(one.check, one.mistake) for one in FACTS if one.mistake not in SEEDS.get(one.check, {})] == []
+    assert [one.source for one in FACTS if not re.search(r"20\d\d", one.source)] == []
 
 
 @pytest.mark.skipif(not checkov.is_installed(), reason="checkov is not installed: run `make check` once")

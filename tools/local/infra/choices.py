@@ -17,6 +17,8 @@ CHOICES: Final[tuple[tuple[str, Any], ...]] = (
     ("containerSoftDeleteDays", 7),
     ("isStorageLocked", True),
     ("isStoragePrivate", True),
+    ("hasTraces", True),
+    ("hasRollingUpdates", True),
     ("alertWebhook", "https://example.com/alerts"),
     ("alertMinutes", 5),
     ("instanceMemoryMB", 4096),
@@ -53,6 +55,8 @@ def _by_gb(parameter: str, value: Any, prices: Prices) -> str:
         return f"{found.gb} a month, not {usual}{copied}"
     if parameter == "isStoragePrivate":
         return f"{prices.network['endpoint_gb']} for each one that passes an endpoint, either way"
+    if parameter == "hasTraces":
+        return f"{prices.logs.gb} for each one of spans"
     if parameter.endswith("SoftDeleteDays"):
         what = "deleted or overwritten" if parameter.startswith("blob") else "in a deleted container"
         return f"{usual * value / MONTH.days:.4f} for each one {what}"

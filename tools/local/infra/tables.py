@@ -12,6 +12,7 @@ from tools.local.infra.bicep import Parameter, Template, read
 from tools.local.infra.capabilities import chosen
 from tools.local.infra.checks import roles
 from tools.local.infra.checks.parameters import default_of, environment_of
+from tools.local.infra.facts import FACTS
 from tools.local.infra.project import Project
 
 Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
@@ -114,6 +115,12 @@ def who_may() -> Table:
     return ("who", "role", "on"), [(who, role, scope) for who, pairs in said.items() for role, scope in sorted(pairs)]
 
 
+def facts() -> Table:
+    """Return the facts about Azure, with source, check and mistake."""
+    rows = [(one.says, one.source, f"`{one.check}`", one.mistake) for one in FACTS]
+    return ("fact", "source", "check of `make check`", "mistake that turns it red"), rows
+
+
 TABLES: Final[Mapping[str, Callable[[], Table]]] = {
     "deploy-parts": parts,
     "deploy-parameters": parameters,
@@ -124,4 +131,5 @@ TABLES: Final[Mapping[str, Callable[[], Table]]] = {
     "rooms": rooms,
     **{said: partial(of_capability, said) for said in builtin_names()},
     "deploy-roles": who_may,
+    "azure-facts": facts,
 }
