@@ -739,7 +739,7 @@ SEEDS = {
             ),
             "with containerSoftDeleteDays 0 containerDeleteRetentionPolicy is {'enabled': True, 'days': 7}",
         ),
-        "versions of what is overwritten all the time": (
+        "versions of blobs that are overwritten all the time": (
             replacing(APP_STORAGE, "isVersioningEnabled: false", "isVersioningEnabled: true"),
             "blobs have versions, which pile up",
         ),

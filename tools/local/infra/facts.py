@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 
 class Fact(NamedTuple):
-    """One fact: its words, the source with its date, the check, and the seeded mistake that turns the check red."""
+    """One fact: its words, the source with its date, the check, and the mistake that turns the check red."""
 
     says: str
     source: str
@@ -80,6 +80,6 @@ FACTS: Final = (
         "blob versions pile up until a rule removes them by age",
         "learn.microsoft.com, soft-delete-blob-overview, read 2026-11-27",
         "keeping",
-        "versions of what is overwritten all the time",
+        "versions of blobs that are overwritten all the time",
     ),
 )
