@@ -124,7 +124,7 @@ var alwaysReadyGroups = [
   }
 ]
 
-// Joined, because the published types do not have it yet: in the object the compiler would warn. Azure takes it.
+// Azure takes it, and the published types do not have it yet: `any` keeps the compiler from warning.
 var strategy = hasRollingUpdates ? { siteUpdateStrategy: { type: 'RollingUpdate' } } : {}
 
 resource site 'Microsoft.Web/sites@2024-11-01' = {
@@ -141,7 +141,7 @@ resource site 'Microsoft.Web/sites@2024-11-01' = {
     serverFarmId: plan.id
     virtualNetworkSubnetId: empty(subnetId) ? null : subnetId
     httpsOnly: true
-    functionAppConfig: union({
+    functionAppConfig: any(union({
       deployment: {
         storage: {
           type: 'blobContainer'
@@ -160,7 +160,7 @@ resource site 'Microsoft.Web/sites@2024-11-01' = {
         triggers: { http: { perInstanceConcurrency: 16 } }
       }
       runtime: { name: 'python', version: pythonVersion }
-    }, strategy)
+    }, strategy))
     siteConfig: {
       minTlsVersion: '1.2'
       http20Enabled: true

@@ -340,7 +340,7 @@ SEEDS = {
             "is '16', expected 16",
         ),
         "a misspelt value": (
-            replacing(HOST_STORAGE, "defaultAction: 'Allow'", "defaultAction: 'Alow'"),
+            replacing(HOST_STORAGE, "isPrivate ? 'Deny' : 'Allow'", "isPrivate ? 'Deny' : 'Alow'"),
             "is 'Alow', expected 'Allow'",
         ),
         "a required property left out": (replacing(HOST_STORAGE, "  kind: 'StorageV2'\n", ""), "is None, expected"),
@@ -693,7 +693,7 @@ SEEDS = {
         "a second engine": (appending("own/requirements.txt", "sluice==0.2.0"), "names sluice"),
         "a parameter that azd has a variable for": (
             in_json("own/infra/parameters.json", lambda file: file.update(alertEmail="a@b.example")),
-            "alertEmail is no parameter for this file; possible are alwaysReady",
+            "alertEmail is no parameter for this file; possible are allowedAddresses, alwaysReady",
         ),
         "a parameter of another type": (
             in_json("own/infra/parameters.json", lambda file: file.update(rooms={"name": "a"})),
@@ -857,7 +857,7 @@ SEEDS = {
             "function:release is always ready, and functions/ has no such function",
         ),
         "updates that end what runs": (
-            replacing(APP, "    }, strategy)", "    }, {})"),
+            replacing(APP, "    }, strategy))", "    }, {}))"),
             "with hasRollingUpdates True the strategy of updates is None",
         ),
         "a misspelt part of the configuration": (

@@ -216,6 +216,7 @@ def _place(value: Sequence[Any], wanted: Any) -> int:
 
 
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "any": lambda value: value,
     "concat": _concat,
     "contains": lambda value, wanted: wanted in value,
     "flatten": lambda value: [one for part in value for one in part],

@@ -10,7 +10,7 @@ _GROUP: Final = "function:"
 #: Azure takes it from API version 2023-12-01 on, as a preview (learn.microsoft.com, flex-consumption-site-updates, of
 #: 2025-12-04, read 2026-11-27). Without it each update ends what runs.
 ROLLING: Final = {"type": "RollingUpdate"}
-#: The parts of functionAppConfig, beside the strategy. They are joined with it, where no compiler looks.
+#: The parts of functionAppConfig, beside the strategy. They are joined with it, and the compiler checks none.
 PARTS: Final = {"deployment", "scaleAndConcurrency", "runtime"}
 
 
