@@ -25,7 +25,7 @@ _look_after = Sweep._look_after
 _accept, _end, _look_at, _point = Acceptance.accept, Finisher._end, Sweep._look_at, Settler._point
 
 
-def remove_before_sending(self, job, pointer=None):
+def remove_before_sending(self, job, pointer=None, _known=None):
     """Forget an event, then send it."""
     events = self._store.unsent(job)
     for event in events:
@@ -135,7 +135,7 @@ def point_after_ending(self, job, found):
     """Write the end and its event, then the pointer to it."""
     outbox, late = self._tools.outbox, Late(self._tools.outbox._pending)
     outbox._pending, flush = late, outbox.flush
-    outbox.flush = lambda name, _=None: flush(name, *late.write())
+    outbox.flush = lambda name, _=None, _known=None: flush(name, *late.write())
     try:
         return _end(self, job, found)
     finally:

@@ -100,7 +100,7 @@ def conflict_read_as_a_failure(patch):
 def event_forgotten_before_it_is_sent(patch):
     """The event is removed from the outbox, then sent."""
 
-    def forget_first(self, job, pointer=None):
+    def forget_first(self, job, pointer=None, _known=None):
         for event in self._store.unsent(job):
             self._store.forget(job, [event])
             self._send(event)
