@@ -131,7 +131,7 @@ def requests_of_an_accept(world, process, items):
     [(25, {0}, JobState.DISPATCHING), (26, {0, 1}, JobState.RUNNING)],
     ids=["small", "two"],
 )
-def test_a_fault_at_any_storage_request_is_made_good_by_the_next_delivery(  # noqa: PLR0913 - what is broken, and how
+def test_a_fault_at_any_storage_request_is_made_good_by_the_next_delivery(
     world, process, mode, provisioned, items, chunks, state
 ):
     """Whatever request fails, and however: accepting again leaves one planned job with ids, and its chunks on their queues."""
