@@ -20,8 +20,8 @@ SHORTEST_LOCK, LONGEST_LOCK = timedelta(seconds=5), timedelta(minutes=5)
 GUARD = timedelta(seconds=18)
 #: A batch is not renewed, so it begins nothing after these seconds. They and one request without an answer end below GUARD.
 BATCH_SECONDS = 7.0
-#: Seconds for which a slot, or a slice of a gate, is leased, and until the lease is renewed. It outlives GUARD hardly.
-LEASE_SECONDS, RENEW_AFTER = 20, 8.0
+#: Seconds for which a slot, or a slice of a gate, is leased, and until the lease is renewed. It is not longer than GUARD: a kill costs no more.
+LEASE_SECONDS, RENEW_AFTER = 18, 7.0
 #: A message that comes again had a holder that died. Who gets it looks so often, until GUARD is over.
 LOOKS_EVERY = 1.0
 #: How long a signal and a hint live. They start long work: one that expired under it would not come again.

@@ -16,7 +16,7 @@ from console.render import clean
 from console.visit import Page, Visit
 from shared.concurrency import BUILT_IN, NONE, SAMPLE, Lint, Rules, RulesText, Trace, lint, read
 from shared.errors import ActStaleError, RulesRefusedError, TraceRefusedError
-from shared.operating import put_rules
+from shared.operating import put_rules, warn_of_older_processes
 from shared.simulation import SPAN, Outcome, Push, Simulation, Span, bursty_day
 from shared.usage import price
 
@@ -112,6 +112,7 @@ def _try(visit: Visit, text: str, day: str) -> Page:
     except TraceRefusedError as refusal:
         page = _page("Dry run", "rules_faults.html", "rules_acts.html", values)
         return replace(page, status=400, notice=str(refusal))
+    values["notes"] = [*linted.notes, *warn_of_older_processes(linted.rules, visit.view.stores.fleet, visit.now)]
     current = lint(found.text).rules if isinstance(found, RulesText) else None
     values |= {
         "wanted": linted.rules,

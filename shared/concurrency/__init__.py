@@ -31,7 +31,6 @@ from shared.concurrency.rules import (
     SAMPLE as SAMPLE,
     Lint as Lint,
     Observation as Observation,
-    Ratio as Ratio,
     Rule as Rule,
     Rules as Rules,
     RulesBlob as RulesBlob,

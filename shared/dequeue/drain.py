@@ -175,7 +175,6 @@ class Drain:
             rule=lambda depth: self.fleet.tasks if depth else 0,
             cap=lambda: self.fleet.allowance(permit.slot) if lease.is_held and not self.stop.is_set() else 0,
             least=0,
-            ends=lambda: not self.waiting(),
             on_queue_empty=push_until_fed(self.waiting),
             on_work_detected=self.look,
             depth_every=DEPTH_EVERY,

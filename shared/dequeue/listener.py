@@ -53,11 +53,7 @@ class QueueListener:
             sources={source.name: source for source in sources},
             handle=handle,
             clock=clock,
-            partitions=Partitions(
-                [source.name for source in sources],
-                first=listening.first_queue,
-                ends=listening.ends or (lambda: listening.on_queue_empty is push),
-            ),
+            partitions=Partitions([source.name for source in sources], first=listening.first_queue),
             urgent=urgent,
             depth=DepthSample(
                 lambda: sum(source.depth() for source in sources),

@@ -145,8 +145,13 @@ class Rest:
     #: Tasks that rest instead: more comes soon.
     least: int = 0
 
+    @property
+    def is_end(self) -> bool:
+        """Return whether a task ends with no look more. Then no other task receives from that queue either."""
+        return self.stop and not self.delay and not self.least
 
-#: Called with the number of empty receives in a row.
+
+#: Called after an empty receive, with the number of rounds in a row that found every queue empty.
 OnQueueEmpty: TypeAlias = Callable[[int], Rest]
 
 
@@ -204,9 +209,7 @@ class Listening:
     processes: int = 1
     #: Tasks that stay when the queues are empty: 1 to poll, 0 where a signal starts them.
     least: int = 1
-    #: Whether no task receives from a queue again after an empty receive. None: as with `push`.
-    ends: Callable[[], bool] | None = None
-    #: Called when a task found nothing in any queue.
+    #: Says what a task does that found nothing.
     on_queue_empty: OnQueueEmpty = field(default_factory=lambda: pull(BackOff()))
     #: Called when a task finds work at its first receive or after a rest.
     on_work_detected: Callable[[], object] = _nothing
@@ -397,10 +400,10 @@ class DequeueTask:
     def _note_miss(self, name: str) -> bool:
         crew = self._crew
         self._misses += 1
-        if not crew.partitions.note_empty(name, self._misses):
+        rest = crew.listening.on_queue_empty(self._empties + 1)
+        if not crew.partitions.note_empty(name, self._misses, ends=rest.is_end):
             return True
         self._misses, self._empties, self._was_idle = 0, self._empties + 1, True
-        rest = crew.listening.on_queue_empty(self._empties)
         if not rest.least:
             crew.depth.note_empty()
         if rest.stop and crew.count.leave(max(crew.listening.least, rest.least)):

@@ -70,15 +70,15 @@ class DepthSample:
 class Partitions:
     """The names of the queues from which all tasks of a listener receive in turn.
 
-    With `ends`, no task receives from a queue again after its first empty receive. So the end costs one empty receive
+    Where tasks end, none receives from a queue again after its first empty receive. So the end costs one empty receive
     per queue, instead of one per queue and task.
     """
 
-    def __init__(self, names: Sequence[str], *, first: int = 0, ends: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, names: Sequence[str], *, first: int = 0) -> None:
         if not names:
             raise ValueError("a listener needs at least one queue, got none")
         begin = first % len(names)
-        self._names, self._ends = [*names[begin:], *names[:begin]], ends
+        self._names = [*names[begin:], *names[:begin]]
         self._lock = Lock()
 
     def next(self) -> str | None:
@@ -90,10 +90,9 @@ class Partitions:
             self._names.append(name)
             return name
 
-    def note_empty(self, name: str, in_a_row: int) -> bool:
+    def note_empty(self, name: str, in_a_row: int, *, ends: bool) -> bool:
         """Note an empty receive. Return True when no queue is left to try before a rest."""
         with self._lock:
-            ends = self._ends()
             if ends and name in self._names:
                 self._names.remove(name)
             return not self._names if ends else in_a_row >= len(self._names)

@@ -40,6 +40,7 @@ from shared.operating.job_acts import (
     group_later as group_later,
     put_rules as put_rules,
     read_queue as read_queue,
+    warn_of_older_processes as warn_of_older_processes,
 )
 from shared.operating.parked_acts import (
     MOST_LINES as MOST_LINES,

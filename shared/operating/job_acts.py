@@ -28,7 +28,7 @@ from azure.storage.queue import QueueServiceClient
 
 from shared.azure import expecting_an_answer
 from shared.clock import Clock
-from shared.concurrency import Rules, RulesBlob, parse
+from shared.concurrency import FleetTable, Rules, RulesBlob, Shares, parse
 from shared.errors import ActStaleError, JobStateError, SignalNotSentError
 from shared.grammar import room_of
 from shared.ledger import FINISHED, Job, JobList, JobState, Ledger, Listed, change, counting, may_dispatch, resume
@@ -344,3 +344,11 @@ def put_rules(  # noqa: PLR0913 - each is a part of the command
         rules.put(text, seen)
         command.result = "in force"
     return wanted
+
+
+def warn_of_older_processes(wanted: Rules, fleet: FleetTable, now: datetime) -> list[str]:
+    """Say which processes refuse these rules. One request, and none for rules without `shares`."""
+    if wanted.shares == Shares() or not (before := fleet.read().of_before(now)):
+        return []
+    refuse = f"processes of before 0.4.0 work now ({len(before)}), and refuse `shares`"
+    return [f"{refuse}. Until they are gone, a decision may follow the rules of before, or the built-in ones"]

@@ -29,7 +29,7 @@ MOST_HOMES: Final = 50
 #: Rows of one reading.
 MOST_DUE: Final = 1000
 #: Between a note and its due time. Its writer needs less, and removes it. A slower one loses nothing: the note is moved.
-NOTE_AFTER: Final = timedelta(seconds=20)
+NOTE_AFTER: Final = timedelta(seconds=12)
 _SEND, _EXPIRE, _ALIAS = "send", "expire", "~"
 
 

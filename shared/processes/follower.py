@@ -143,7 +143,7 @@ _REMEMBERED: Final = 10_000
 
 
 #: The slot of a reminder. A process sends one a slot at most, and only while it writes notes.
-REMINDED_EVERY: Final = timedelta(seconds=15)
+REMINDED_EVERY: Final = timedelta(seconds=10)
 
 
 class _Due(Struct, frozen=True, tag_field="kind", tag="due"):

@@ -25,6 +25,7 @@ BENCHMARKS = (
     "rooms",
     "console",
     "causes",
+    "throttled",
     "storm",
     "ids",
     "ids_chaos",

@@ -8,6 +8,7 @@ from html import unescape
 import pytest
 
 from shared.concurrency import Rules, parse
+from shared.concurrency.fleet import Worker
 from shared.concurrency.rules import SAMPLE
 from shared.concurrency.tuning import Stretch
 from tests.console.conftest import HOST
@@ -87,6 +88,17 @@ def test_rules_are_tried_and_put(house, visitor):
     assert house.stores.rules.text() == few
     assert acts(house, "version 1")[-1] == ("dana", "rules put", "a quiet month", "in force")
     assert draft(visitor) == few.replace("version: 1", "version: 2")
+
+
+def test_a_dry_run_of_shares_warns_while_a_process_of_before_works(house, visitor):
+    """It refuses them. The page says so before they are put, as the command does after it."""
+    shares = SAMPLE + "shares:\n  urgent: 30%\n"
+    assert "refuse `shares`" not in words(DryRun(visitor, shares).reply)
+    house.stores.fleet.report(
+        Worker(name="old", at=house.clock.now(), started_at=house.clock.now(), in_flight=0, done=0, busy=0.0)
+    )
+    assert "processes of before 0.4.0 work now (1), and refuse `shares`" in words(DryRun(visitor, shares).reply)
+    assert "refuse `shares`" not in words(DryRun(visitor, SAMPLE).reply)
 
 
 def test_the_points_of_the_plots_are_those_of_the_simulation(visitor):

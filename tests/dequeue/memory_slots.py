@@ -4,7 +4,7 @@ import threading
 
 from shared.dequeue.permits import RENEW_AFTER
 
-LEASE_SECONDS, MARGIN = 20, 5
+LEASE_SECONDS, MARGIN = 18, 5
 
 
 class MemorySlots:

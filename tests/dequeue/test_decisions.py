@@ -79,15 +79,15 @@ def test_every_partition_has_its_turn_before_any_has_another():
 def test_a_poller_rests_after_a_whole_round_of_empty_queues():
     """One of three that is empty is no reason to rest; three in a row are."""
     partitions = Partitions(["a", "b", "c"])
-    assert [partitions.note_empty("a", in_a_row) for in_a_row in (1, 2, 3)] == [False, False, True]
+    assert [partitions.note_empty("a", in_a_row, ends=False) for in_a_row in (1, 2, 3)] == [False, False, True]
 
 
 def test_a_drain_asks_no_queue_again_that_was_empty():
     """Its tasks share the knowledge: one empty receive a queue, whoever makes it."""
-    partitions = Partitions(["a", "b"], ends=lambda: True)
-    assert partitions.note_empty("a", 1) is False
+    partitions = Partitions(["a", "b"])
+    assert partitions.note_empty("a", 1, ends=True) is False
     assert [partitions.next() for _ in range(2)] == ["b", "b"]
-    assert partitions.note_empty("b", 1) is True
+    assert partitions.note_empty("b", 1, ends=True) is True
     assert partitions.next() is None
 
 

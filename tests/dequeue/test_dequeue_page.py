@@ -21,7 +21,7 @@ from tools.local.paths import ROOT
 from tools.local.provision import provision
 from tools.local.stack import settings_for
 
-PAGE = (ROOT / "docs" / "dequeue.md").read_text()
+PROGRAM = (ROOT / "docs" / "examples" / "poll.py").read_text()
 CHUNKS = 8
 
 
@@ -67,7 +67,7 @@ def credited(settings, connections):
 def test_the_worker_on_the_page_does_the_work_of_a_job(settings):
     """It empties the queue, its results are stored, and it ends when it is told to."""
     page = {}
-    exec(re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1], page)
+    exec(PROGRAM, page)
     with Connections.parse(settings) as connections:
         dispatch(settings, connections)
         queue = connections.queues.get_queue_client("work-00")

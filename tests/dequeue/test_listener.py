@@ -151,6 +151,22 @@ def test_a_task_ends_at_its_first_empty_receive_in_push_mode(memory_queue, manua
     assert (memory_queue.receives, crew.count.active) == ([0], 0)
 
 
+@pytest.mark.parametrize("first", [Rest(0.0, stop=False), Rest(0.0, stop=True, least=1)])
+def test_a_task_that_stays_after_an_empty_receive_takes_what_comes_next(memory_queue, manual_clock, first):
+    """Its hook alone says so: whether it may end and does not, or may not end yet."""
+    late, handled = [b"late"], []
+
+    def hook(empties):
+        if not late:
+            return push(empties)
+        memory_queue.put(late.pop())
+        return first
+
+    task, _, crew = alone(memory_queue, manual_clock, lambda one: handled.append(one.body), on_queue_empty=hook)
+    task.run()
+    assert (handled, memory_queue.receives, crew.count.active) == ([b"late"], [0, 1, 0], 0)
+
+
 def test_a_drain_of_several_queues_ends_when_each_was_empty_once(manual_clock):
     """Work in the last of three is found, and no queue is asked again after it was empty."""
     queues = [MemoryQueue(manual_clock, f"work-{number:02}") for number in range(3)]

@@ -11,7 +11,7 @@ from tests.outside.people import running
 from tests.waiting import until
 from tools.local.paths import ROOT
 
-#: Those of docs/formats.md that tests/publish runs to a complete job: two shells, Node, Python, the least message twice,
+#: Those of docs/formats.md and its files that tests/publish runs to a complete job: two shells, Node, Python, the least message twice,
 #: and Python that hears of the end.
 ELSEWHERE = 7
 SALE = {"shop": "north", "amount": "2.50"}

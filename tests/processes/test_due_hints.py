@@ -91,4 +91,4 @@ def test_no_note_is_due_after_its_reminder():
         (note,) = notes_of(0, {"home": 1}, written)
         hint.remind(note.due)
         assert note.due <= at[-1] < note.due + REMINDED_EVERY
-    assert len(set(at)) == 5
+    assert len(set(at)) == 7

@@ -14,7 +14,7 @@ import pytest
 
 from tests.outside import checker
 from tests.publish.conftest import NODE
-from tests.publish.test_published_by_others import BAD, GOOD, LINE, LINES, PAGE, needs_shell
+from tests.publish.test_published_by_others import BAD, FRAMES, GOOD, LINE, LINES, NODES, PAGE, needs_shell
 from tests.waiting import LIMIT, until
 from tools.local.door import Door
 from tools.local.paths import ROOT
@@ -23,9 +23,13 @@ from tools.local.up import published
 
 BIN = Path(sys.executable).parent
 EXAMPLES = [
-    (language, text)
-    for language, text in re.findall(r"^```(sh|js|python)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    if text != LINE
+    ("sh", FRAMES),
+    ("js", NODES),
+    *(
+        (language, text)
+        for language, text in re.findall(r"^```(sh|python)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+        if text != LINE
+    ),
 ]
 #: What the page leaves to the reader: the call of a function that waits for events.
 CALLS = {
@@ -84,7 +88,7 @@ def here(tmp_path_factory):
 @needs_shell
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
 def test_an_example_runs_after_the_line_of_the_page(here, node_sdk, number):
-    """In the order of the page, each in a shell of its own, with nothing but the page and the stack."""
+    """Its files first, then those in the page, each in a shell of its own, with nothing but the page and the stack."""
     assert LINE in PAGE
     language, text = EXAMPLES[number]
     text += "".join(call for part, call in CALLS.items() if part in text)

@@ -1,4 +1,4 @@
-"""The examples of docs/formats.md, run as they stand there: nothing but the page is needed to publish."""
+"""The examples of docs/formats.md, run as they stand there: the page and its two files are all that a publisher needs."""
 
 import base64
 import json
@@ -21,6 +21,8 @@ from tests.waiting import until
 from tools.local.paths import ROOT
 
 PAGE = (ROOT / "docs" / "formats.md").read_text()
+FRAMES = (ROOT / "docs" / "examples" / "publish-frames.sh").read_text()
+NODES = (ROOT / "docs" / "examples" / "publish.mjs").read_text()
 #: One in a hundred is on a plan that nobody sells.
 LINES = [
     json.dumps(
@@ -83,14 +85,14 @@ def test_a_shell_publishes_a_file(app, folder):
 @needs_shell
 def test_a_shell_publishes_frames(app, folder):
     """A shell can make frames and their index too, and the hash of the index agrees with ours."""
-    app.run(["sh", "-euc", examples("sh")[1]], folder)
+    app.run(["sh", "-euc", FRAMES], folder)
     prove(app, "usage-2026-11-21")
 
 
 def test_node_publishes_with_azures_sdk(app, node_sdk, folder):
     """Another language's SDK sends what the app runs; sent twice, it is one job and counted once."""
     (folder / "node_modules").symlink_to(node_sdk / "node_modules")
-    (folder / "publish.mjs").write_text(examples("js")[0])
+    (folder / "publish.mjs").write_text(NODES)
     for _ in range(2):
         app.run([NODE / "bin" / "node", "publish.mjs"], folder)
     prove(app, "usage-2026-11-22")

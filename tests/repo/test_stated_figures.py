@@ -119,7 +119,7 @@ STATED = [
     ("dequeue.md", f"than the task can run in {word(int(receiving.AHEAD))} second"),
     ("dequeue.md", f"({drain.Drain.__dataclass_fields__['visibility'].default} s)"),
     ("dequeue.md", f"after {drain.PATIENCE:.0f} s, releases the slot"),
-    ("dequeue.md", f"its slot for {permits.LEASE_SECONDS} s and its messages for {GUARD.seconds} s"),
+    ("dequeue.md", f"its slot and its messages for {max(permits.LEASE_SECONDS, GUARD.seconds)} s"),
     ("dequeue.md", f"stops by its own clock {word(permits.MARGIN)} seconds"),
     ("dequeue.md", f"for each {word(CURSOR_EVERY)} chunks of a dispatch"),
     ("design.md", f"after {seconds(TAKES_FOR)} s;"),

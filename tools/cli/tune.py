@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from shared.app import Stores
-from shared.concurrency import BUILT_IN, Shares, Trace, lint, parse, read, write
+from shared.concurrency import BUILT_IN, Trace, lint, parse, read, write
 from shared.errors import SettingsError, TraceRefusedError
 from shared.grammar import read_rooms
-from shared.operating import put_rules
+from shared.operating import put_rules, warn_of_older_processes
 from shared.simulation import SEED, Outcome, Push, Simulation, bursty_day
 from shared.usage import load
 from tools.cli import tune_shares, tune_view as view
@@ -161,14 +161,10 @@ def put(file: FileArgument, by: ByOption, why: WhyOption = "", settings: Setting
     with connected(settings) as connections:
         stores = Stores(connections)
         wanted = put_rules(stores.rules, stores.audit, text, by=by, why=why, rooms=rooms)
-        before = [] if wanted.shares == Shares() else stores.fleet.read().of_before(datetime.now(UTC))
+        notes = warn_of_older_processes(wanted, stores.fleet, datetime.now(UTC))
     typer.echo(f"version {wanted.version} is in force: `sluice tune explain` shows what is decided by it")
-    if before:
-        typer.echo(
-            f"note: processes of before 0.4.0 work now ({len(before)}), and refuse `shares`. Until they are gone, a decision may "
-            "follow the rules of before, or the built-in ones",
-            err=True,
-        )
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
 
 
 def _read_rooms(settings: Path | None) -> Sequence[str] | None:
