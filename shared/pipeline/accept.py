@@ -3,6 +3,9 @@
 Every step may be repeated. The job's row is inserted once, and its plan depends only on its payload and the settings. The
 ids that count are those whose reservation was recorded first. After a crash, the next delivery continues.
 
+The row of a small job is inserted with its plan and its ids. If its chunk may be put at once, the row says that it was: then
+no cursor is written. After a crash before the put, the next delivery finds no row of the chunk, and puts it.
+
 Only publishers send to its queues, so a message may be anything; none is one of the app's own messages. `Arrivals`
 handles the deliveries, and `accept_stage` says how those that are refused are parked and put back.
 """

@@ -193,6 +193,7 @@ def process(provisioned, world):
         made.append(Process(provisioned, world, transport))
         return made[-1]
 
+    make.azurite = provisioned
     yield make
     for one in made:
         one.connections.close()

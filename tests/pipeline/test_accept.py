@@ -127,28 +127,25 @@ def requests_of_an_accept(world, process, items):
 
 @pytest.mark.parametrize("mode", UNTOLD)
 @pytest.mark.parametrize(
-    ("items", "chunks", "state"),
-    [(25, {0}, JobState.DISPATCHING), (26, {0, 1}, JobState.RUNNING)],
-    ids=["small", "two"],
+    ("items", "left"), [(25, ({0}, JobState.DISPATCHING)), (26, ({0, 1}, JobState.RUNNING))], ids=["small", "two"]
 )
 def test_a_fault_at_any_storage_request_is_made_good_by_the_next_delivery(
-    world, process, mode, provisioned, items, chunks, state
+    world, process, mode, items, left
 ):
     """Whatever request fails, and however: accepting again leaves one planned job with ids, and its chunks on their queues."""
     last = requests_of_an_accept(world, process, items)
-    assert last >= 2 + len(chunks), "a pointer, a read and a write of the sequence, the plan of one that is not small"
+    assert last >= 2 + len(left[0]), "a pointer, a read and a write of the sequence, the plan of one that is not small"
     for at in range(1, last + 1):
         fresh = World()
         plan = Plan.of(at, mode)
-        broken = Process(provisioned, fresh, plan.transport)
+        broken = Process(process.azurite, fresh, plan.transport)
         with suppress(KilledError, StorageUnavailableError):
             broken.accept(fresh.submission(items), "m1")
         assert plan.fired
-        after = Process(provisioned, fresh)
+        after = Process(process.azurite, fresh)
         after.accept(fresh.submission(items), "m1", again=True)
         job = fresh.ledger.read(fresh.job)
         assert (job.plan is not None, job.items, job.id_base is not None) == (True, items, True)
-        assert {message["chunk"] for message in fresh.queues.on(WORK)} == chunks
-        assert job.state is state
+        assert ({message["chunk"] for message in fresh.queues.on(WORK)}, job.state) == left
         broken.connections.close()
         after.connections.close()
