@@ -212,7 +212,7 @@ class Acceptance:
         return job, is_new, pointer
 
     def _prepare(self, plan: Plan, stored: PlanBlob | PlanText, gate: str | None) -> Callable[[Job], Job]:
-        """Draw the ids and read the gate. Return what notes them with the plan: that the job may start, or that it waits."""
+        """Draw the ids and read the gate. Return the function that notes them with the plan in a row."""
         # When two processes accept the same submission, the slower one leaves a gap. The sequence's log explains it.
         first_id = self.ids.next_ids(plan.items).start
         reading = None if gate is None else self.gates.reading(gate)
