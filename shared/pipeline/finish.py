@@ -264,11 +264,13 @@ class Finisher:
         return self._end(job, found, gathered)
 
     def _end(self, job: Job, found: Balance, gathered: Gathered) -> Ending:
-        pointer = self._tools.outbox.point(job.job)
+        pointer, is_mine = self._tools.outbox.point(job.job), False
 
         def decide(current: Job) -> Job | Written:
+            nonlocal is_mine
             finished = finish(current, job.revision, found, self._tools.clock.now())
-            if finished is current:
+            is_mine = finished is not current
+            if not is_mine:
                 return current
             # The event is stored with the state that it announces.
             return Written(finished.add_requests(gathered.requests), messages=[event_of(finished)])
@@ -279,8 +281,9 @@ class Finisher:
             return Ending.NOTHING_TO_DO
         _log_finished(ended)
         self._count(ended)
-        # An event of a revision before may be unsent, and goes first.
-        self._send_event(job.job, pointer, [event_of(ended)] if ended.revision == 1 else None)
+        # Another finisher may have sent the event. An event of a revision before may be unsent, and goes first.
+        is_known = is_mine and ended.revision == 1
+        self._send_event(job.job, pointer, [event_of(ended)] if is_known else None)
         self._tools.note_speed(ended)
         return Ending.FINISHED
 
