@@ -8,10 +8,10 @@ ifeq ($(origin WORKER),command line)
 WORKER_OPTION = --worker=$(WORKER)
 endif
 
-.PHONY: demo up test check bench faults fuzz others browser docs deploy lock release upgrade vendor setup verify-clone clean
+.PHONY: demo up test check bench faults fuzz others browser docs deploy prove lock release upgrade vendor setup verify-clone clean
 demo up test:
 	@$(PYTHON) -m tools.local $@ $(HOST_OPTION) $(WORKER_OPTION) $(ARGS)
 upgrade:
 	@$(PYTHON) -m tools.local $@ "$(TO)" $(ARGS)
-check bench faults fuzz others browser docs deploy lock release vendor setup verify-clone clean:
+check bench faults fuzz others browser docs deploy prove lock release vendor setup verify-clone clean:
 	@$(PYTHON) -m tools.local $@ $(ARGS)

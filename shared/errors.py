@@ -10,7 +10,7 @@
   - WorkloadsRefusedError, UnknownWorkloadError
   - ResultRefusedError, ResultNotSentError
   - AttemptFailedError
-  - RulesRefusedError, TraceRefusedError, NoSlotError, ScalingRefusedError, PricesError
+  - RulesRefusedError, TraceRefusedError, NoSlotError, NotStartedError, ScalingRefusedError, PricesError
   - ParkedError
     - NotParkedError, ParkedTamperedError
   - IdsError
@@ -193,6 +193,10 @@ class TraceRefusedError(SluiceError):
 
 class NoSlotError(SluiceError):
     """A process had no slot or memory for a message in time. It is redelivered, perhaps to another process."""
+
+
+class NotStartedError(SluiceError):
+    """A process of its own ended before it ran anything of its message, so that its end says nothing about the message."""
 
 
 class ScalingRefusedError(SluiceError):

@@ -11,6 +11,7 @@ PREFIX: Final = "SLUICE_"
 SWITCHES: Final[Mapping[str, str]] = {"SLUICE_CONSOLE": "console", "SLUICE_REGISTRATION": "registration"}
 #: Variables of azd that the deployment does not read any more, each with what to do.
 RETIRED_OF_AZD: Final[Mapping[str, str]] = {"HAS_REGISTRATION": "azd env set SLUICE_CAPABILITIES registration"}
+_ALONE: Final = "a chunk that ends its process runs in one of its own, from its third delivery on: remove it"
 _RESTS: Final = "a worker without a bus rests for a second at most: remove it"
 #: Settings that a release retired, each with what to do. They are told and never refused: an app keeps the settings of
 #: its last deployment. A name stays here for good, so that no later setting comes near it.
@@ -19,6 +20,8 @@ RETIRED: Final[Mapping[str, str]] = {
     "SLUICE_IDLE_SHORTEST_MS": _RESTS,
     "SLUICE_IDLE_STEP_MS": _RESTS,
     "SLUICE_IDLE_LONGEST_MS": _RESTS,
+    "SLUICE_POISON_KILLED_AT": _ALONE,
+    "SLUICE_POISON_DEATHS": _ALONE,
 } | {switch: f"name {name} in SLUICE_CAPABILITIES if you want it, and remove this" for switch, name in SWITCHES.items()}
 #: Variables of the commands of `make`, which are no settings.
 TOOLS: Final = ("SLUICE_TRACEBACK",)

@@ -191,6 +191,11 @@ class DeliveryReason(ReasonCode):
         "the processes that worked on it ended before it did",
         "check the workload for memory use and exits on its transactions, then replay",
     )
+    TOOK_TOO_LONG = (
+        "took_too_long",
+        "its process ended before, and in one of its own it stood still, or ran longer than it may there",
+        "check the workload for loops and waits without an end on its transactions, then replay",
+    )
     DELIVERED_TOO_OFTEN = (
         "delivered_too_often",
         "the host gave it up after its last delivery",

@@ -86,8 +86,6 @@ SETTINGS = (
         "off",
     ),
     _poison("DELIVERIES", "an unknown failure is parked at this delivery, 1 to 99", DEFAULT_POLICY.deliveries),
-    _poison("KILLED_AT", "what kills its process is parked at this delivery, 5 to 99", DEFAULT_POLICY.killed_at),
-    _poison("DEATHS", "... if so many deliveries began and never ended, 2 to KILLED_AT - 3", DEFAULT_POLICY.deaths),
     _poison(
         "PAUSE_PERCENT", "a job pauses if more of its chunks are parked, 0 to 100", 100 * DEFAULT_POLICY.pause_share
     ),
@@ -198,13 +196,10 @@ def _poison_policy(read: SettingReader) -> PoisonPolicy:
     def number(name: str, lowest: int, highest: int) -> int:
         return read.whole_number(f"SLUICE_POISON_{name}", lowest, highest)
 
-    # The host moves a message away at its hundredth delivery. One death may be an outage, and only noted ones count.
-    deliveries, killed_at = number("DELIVERIES", 1, 99), number("KILLED_AT", DEFAULT_POLICY.noted_from + 2, 99)
-    deaths = number("DEATHS", 2, killed_at - DEFAULT_POLICY.noted_from)
+    # The host moves a message away at its hundredth delivery.
+    deliveries = number("DELIVERIES", 1, 99)
     share, chunks = number("PAUSE_PERCENT", 0, 100) / 100, number("PAUSE_CHUNKS", 0, 1_000_000)
-    return PoisonPolicy(
-        deliveries=deliveries, killed_at=killed_at, deaths=deaths, pause_share=share, pause_chunks=chunks
-    )
+    return PoisonPolicy(deliveries=deliveries, pause_share=share, pause_chunks=chunks)
 
 
 def _check_entities(work_queues: int, entities: Sequence[Entities]) -> Iterator[str]:

@@ -21,6 +21,13 @@ SEATS_LATE: Final = LogEvent(
     meaning="commands of orders came too late to change seats: reserves after their window, ends ten minutes after it",
     remedy="their orders expired without seats: search for errors of sell_seats, or allow more instances",
 )
+SEATS_OUT_OF_TURN: Final = LogEvent(
+    name="sluice.seats.out_of_turn",
+    level=WARNING,
+    fields=("home", "commands", "after"),
+    meaning="reserves waited a minute for the answer to the order before them on the roll, `after`, and were obeyed without it",
+    remedy="`sluice processes show ORDER` for that order: its reserve was lost or parked; `sluice seats show CONFERENCE --why ORDER`",
+)
 SEATS_OVERDUE: Final = LogEvent(
     name="sluice.seats.overdue",
     level=WARNING,

@@ -112,7 +112,7 @@ def build_verbs(stores: Stores, choice: RegistrationChoice, sources: OrderSource
         clock=clock,
         note_wrong=sources.wrong_codes.note,
     )
-    starts = Starts(core.runtime, agenda, core.publisher, core.removals, clock)
+    starts = Starts(core.runtime, process, homes, agenda, core.publisher, core.removals, clock)
     stores.held_work.register(str(STARTS_QUEUE), starts.send)
     return Registration(
         orders,

@@ -3,7 +3,8 @@
 The answers of seats on their way to the processes of their orders.
 
 Held orders on their way: from the rows of a gate to the queue `starts-in-order`, fifty in a message, and into their
-homes. All of it keeps the order of the gate's roll.
+homes. All of it keeps the order of the gate's roll. The bus, a failure or a death may break it. So each start names the
+order before it for its conference, and seats answer that one first.
 
 One note guards the orders of a message, from before it is sent until they are started. So a bus that forgets the message
 strands none of them.
@@ -12,7 +13,7 @@ strands none of them.
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from threading import Lock
@@ -296,6 +297,8 @@ def _why_parked(outcome: CaseOutcome[OrderProcessState]) -> Exception | None:
 
 #: Orders of one message, and of one note.
 MOST_STARTS: Final = 50
+#: Until a message of starts counts as forgotten by the bus. Before, it waits behind others: sent again, all wait longer.
+_FORGOTTEN_AFTER: Final = timedelta(minutes=15)
 #: Messages of which this process knows that it has started their orders.
 _REMEMBERED: Final = 10_000
 _decoder: Final = make_decoder(Command)
@@ -304,26 +307,35 @@ _decoder: Final = make_decoder(Command)
 class Starts:
     """Sends and takes the starts of held orders."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - the process, its stores, and the way to the bus
         self,
         runtime: Runtime[OrderProcessState],
+        process: OrderProcess,
+        homes: Homes,
         agenda: Agenda,
         publisher: BusPublisher,
         removals: Removals,
         clock: Clock,
     ) -> None:
-        self._runtime, self._agenda, self._publisher = runtime, agenda, publisher
+        self._runtime, self._process, self._homes = runtime, process, homes
+        self._agenda, self._publisher = agenda, publisher
         self._removals, self._clock = removals, clock
         self._taken: OrderedDict[str, None] = OrderedDict()
         self._lock = Lock()
+        #: The order that was sent last, and the last one of each conference.
+        self._sent: tuple[str, dict[str, str]] = "", {}
 
-    def send(self, entries: Sequence[HeldEntry]) -> None:
-        """Send the starts of these rows of one gate, in this order. They may be deleted afterwards. Raises NotPublishedError."""
+    def send(self, entries: Sequence[HeldEntry], before: str) -> None:
+        """Send the starts of these rows of one gate, in this order. They may be deleted afterwards. Raises NotPublishedError.
+
+        `before`: the order before them on the roll. Its start was sent.
+        """
         commands = [_decoder.decode(entry.message.encode()) for entry in entries]
+        commands, last = _chain(commands, self._find_last(before))
         parts = [commands[begin : begin + MOST_STARTS] for begin in range(0, len(commands), MOST_STARTS)]
         now = self._clock.now()
         # A note of the part's own, whose key travels with each command.
-        notes = [notes_of(0, {command.to: 0 for command in part}, now)[0] for part in parts]
+        notes = [notes_of(0, {command.to: 0 for command in part}, now, after=_FORGOTTEN_AFTER)[0] for part in parts]
         self._agenda.write(notes)
         self._publisher.send(
             [
@@ -331,6 +343,16 @@ class Starts:
                 for part, note in zip(parts, notes, strict=True)
             ]
         )
+        self._sent = entries[-1].id, last
+
+    def _find_last(self, before: str) -> Mapping[str, str]:
+        """Return the last orders of conferences up to this one. Another process sent it: then only its own is known."""
+        sent, last = self._sent
+        if before == sent:
+            return last
+        home = self._homes.load(order_home(before)) if before else None
+        order = restore_process(self._process, home)[0].order
+        return {} if order is None else {order.conference: before}
 
     def take(self, bodies: Sequence[bytes]) -> None:
         """Start the orders of these messages, and publish what they ask of seats in this order.
@@ -361,6 +383,17 @@ class Starts:
             return Case(home=command.to, message=message)
         # All of it is known, and sent: it is written without being read. If it was changed since, that is a conflict.
         return Case(home=command.to, message=message, believed=believe_held(start, now))
+
+
+def _chain(commands: Sequence[Command], last: Mapping[str, str]) -> tuple[list[Command], dict[str, str]]:
+    """Name to each start the order before it for its conference. Return the last ones after them, too."""
+    chained, last = [], dict(last)
+    for command in commands:
+        start = convert(command.body["start"], StartOrder)
+        after = msgspec.structs.replace(start, after=last.get(start.conference, ""))
+        chained.append(replace(command, body={**command.body, "start": msgspec.to_builtins(after)}))
+        last[start.conference] = start.order
+    return chained, last
 
 
 def _add_note(command: Command, note: Note) -> Command:

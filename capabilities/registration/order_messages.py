@@ -50,13 +50,15 @@ class NewOrder(Struct, frozen=True, kw_only=True):
     is_held: bool = False
 
 
-class StartOrder(Struct, frozen=True, kw_only=True):
+class StartOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The gate of a held order was opened. It names the seats, so that an order starts without being read."""
 
     order: str
     number: int
     conference: str
     seats: SeatNumbers
+    #: The order before it on the roll, for the same conference. Empty: none is known.
+    after: str = ""
 
 
 class Update(Struct, frozen=True, kw_only=True):
@@ -131,10 +133,12 @@ class OrderCommand(Struct, frozen=True, kw_only=True):
     id: str = ""
 
 
-class Reserve(OrderCommand, frozen=True, kw_only=True):
+class Reserve(OrderCommand, frozen=True, kw_only=True, omit_defaults=True):
     """Hold these seats, in place of those that the reservation holds."""
 
     seats: SeatNumbers
+    #: The order that is answered before: it is the one before it on the roll. Empty: none is known.
+    after: str = ""
 
 
 class Cancel(OrderCommand, frozen=True, kw_only=True):
@@ -207,7 +211,7 @@ def seats_home(conference: str) -> str:
 def send_to(conference: str, command: SeatCommand) -> Command:
     """Return the command for the bus. One of an order gets its id from the runtime that stores it."""
     kind, to, body = _SEAT_KINDS[type(command)], seats_home(conference), msgspec.to_builtins(command)
-    id_ = body.pop("id")
+    id_ = body.pop("id", "")
     if not isinstance(command, OrderCommand):
         return Command(kind=kind, to=to, body=body, id=id_)
     # The bus may drop a late reserve. It must not drop an end: seats would never be free again.

@@ -123,16 +123,16 @@ class OrderTurn:
         self.own.append(event)
         self.state = replace(self.state, order=fold_order(self.state.order, event))
 
-    def reserve(self) -> None:
-        """Send for the seats that the order wants, and wait for the answer."""
+    def reserve(self, after: str = "") -> None:
+        """Send for the seats that the order wants, and wait for the answer. The order `after` is answered before."""
         self._change(OrderStage.AWAITING)
-        self._send(Reserve(**self._address(), seats=dict(self.order.requested)))
+        self._send(Reserve(**self._address(), seats=dict(self.order.requested), after=after))
 
-    def start(self, due: datetime) -> None:
+    def start(self, due: datetime, after: str) -> None:
         """Reserve for the first time, and expire at `due`."""
         self.state = replace(self.state, due=due)
         self.timeouts.append(Timeout(EXPIRE, due))
-        self.reserve()
+        self.reserve(after)
 
     def apply(self, stage: OrderStage) -> None:
         """Take the reply as the answer to the last command."""
@@ -374,7 +374,7 @@ class OrderProcess:
             case NewOrder():
                 return self._place(turn, body)
             case StartOrder():
-                return self._start(turn)
+                return self._start(turn, body.after)
             case Update() | Pay():
                 return self._change(turn, body)
             case Expire():
@@ -395,7 +395,7 @@ class OrderProcess:
             self._begin(turn, expires_at)
         return turn.end()
 
-    def _start(self, turn: OrderTurn) -> ProcessDecision[OrderProcessState]:
+    def _start(self, turn: OrderTurn, after: str) -> ProcessDecision[OrderProcessState]:
         order = turn.state.order
         if order is None:
             return turn.end(ReplyClass.UNEXPECTED)
@@ -403,14 +403,14 @@ class OrderProcess:
             return turn.end(ReplyClass.DUPLICATE)
         expires_at = self._end_of_window(turn.message.at)
         turn.add(OrderStarted(expires_at))
-        self._begin(turn, expires_at)
+        self._begin(turn, expires_at, after)
         return turn.end()
 
-    def _begin(self, turn: OrderTurn, expires_at: datetime) -> None:
+    def _begin(self, turn: OrderTurn, expires_at: datetime, after: str = "") -> None:
         if turn.now > expires_at:
             turn.reject("window_over")
         else:
-            turn.start(expires_at + self.buffer)
+            turn.start(expires_at + self.buffer, after)
 
     def _change(self, turn: OrderTurn, body: Update | Pay) -> ProcessDecision[OrderProcessState]:
         """Take a change or a payment, each id once."""

@@ -21,7 +21,14 @@ from capabilities.registration.parked_orders import ParkedOrders
 from capabilities.registration.public_messages import OrderRoutes
 from capabilities.registration.reasons import OrderReason
 from capabilities.registration.seats import SeatsBalanceError, SeatsState, check_balance, overdue
-from capabilities.registration.selling import Skip, decide, make_seats_entry, skip_reason
+from capabilities.registration.selling import (
+    OutOfTurnError,
+    Skip,
+    decide,
+    is_out_of_turn,
+    make_seats_entry,
+    skip_reason,
+)
 from shared.azure import FAILURES, BusSender
 from shared.clock import Clock, all_tried
 from shared.errors import BudgetSpentError, DuplicateError, NewerVersionError, NotPublishedError, RefusedError
@@ -72,6 +79,8 @@ MOST_ATTEMPTS: Final = 5
 #: One of a newer version waits ten minutes for a newer instance, as all that is newer does.
 ATTEMPTS_OF_NEWER: Final = 8
 _FIRST_PAUSE: Final = timedelta(seconds=5)
+#: So long a reserve waits for the one before it: longer than a killed process's messages are away.
+_TURN_COMES_IN: Final = timedelta(seconds=60)
 
 
 class SeatFlows:
@@ -88,25 +97,54 @@ class SeatFlows:
     ) -> None:
         self._receiver, self._routes, self._sender = receiver, routes, sender
         self._parked, self._skipped, self._clock = parked, skipped, clock
+        #: By conference: since when reserves wait for their turn, in the clock's monotonic seconds.
+        self._early: dict[str, float] = {}
 
     def sell(self, bodies: Sequence[bytes]) -> None:
         """Obey the commands of one session, in their order. Raises an error if they must come again."""
         bundles, newer = read_known(decode_commands, bodies)
-        commands = [command for bundle in bundles for command in bundle]
+        commands = in_turn([command for bundle in bundles for command in bundle])
         until = self._clock.monotonic() + BATCH_SECONDS
+        early: dict[str, list[Command]] = {}
         for home, some in _by_receiver(commands):
             if self._clock.monotonic() >= until:
                 raise BudgetSpentError(
                     f"could not begin {len(some)} commands to home {home!r} within {BATCH_SECONDS:.0f} s of "
                     f"{len(commands)}: they come again, and what was done changes nothing"
                 )
-            saved = self._receiver.receive(home, some)
-            self._skipped.report()
-            for command, outcome in zip(some, saved.outcomes, strict=True):
-                if outcome.error is not None:
-                    self._put_off(command, outcome.error)
+            early.setdefault(home, []).extend(self._obey(home, some))
+        for home, some in early.items():
+            self._wait(home, some)
         if newer is not None:
             raise newer
+
+    def _obey(self, home: str, commands: Sequence[Command]) -> list[Command]:
+        """Obey these commands, and return those whose turn has not come."""
+        saved = self._receiver.receive(home, commands)
+        self._skipped.report()
+        early: list[Command] = []
+        for command, outcome in zip(commands, saved.outcomes, strict=True):
+            if isinstance(outcome.error, OutOfTurnError):
+                early.append(command)
+            elif outcome.error is not None:
+                self._put_off(command, outcome.error)
+        return early
+
+    def _wait(self, home: str, early: Sequence[Command]) -> None:
+        """Let these come again. Raises OutOfTurnError, until they have waited too long: then the first one is obeyed."""
+        now, left = self._clock.monotonic(), early
+        if left and now - self._early.setdefault(home, now) >= _TURN_COMES_IN.total_seconds():
+            head, *others = left
+            tell(order_events.SEATS_OUT_OF_TURN, home=home, commands=len(left), after=head.body["after"])
+            # Those behind it wait for its answer, which comes now.
+            left = self._obey(home, [replace(head, body={**head.body, "after": ""}), *others])
+            self._early.pop(home)
+        if left:
+            raise OutOfTurnError(
+                f"could not obey {len(left)} reserves of home {home!r}: the order before the first of them, "
+                f"{left[0].body['after']!r}, has no answer yet; they come again"
+            )
+        self._early.pop(home, None)
 
     def manage(self, message: Management) -> None:
         """Obey a command of a publisher at once. Raises RefusedError for one that its conference does not allow."""
@@ -153,9 +191,31 @@ class SeatFlows:
 def decide_command(state: SeatsState, command: Command, clock: Clock, skipped: SkippedCommands) -> Verdict:
     """Decide a command as it came by the bus. One that changes nothing is counted."""
     asked, now = read_seat_command(command), clock.now()
-    if isinstance(asked, OrderCommand) and (why := skip_reason(state, asked, now)):
-        skipped.note(why)
+    if isinstance(asked, OrderCommand):
+        if why := skip_reason(state, asked, now):
+            skipped.note(why)
+        elif is_out_of_turn(state, asked):
+            raise OutOfTurnError(f"order {asked.order!r} came before the one before it on the roll")
     return decide(state, asked, now)
+
+
+def in_turn(commands: Sequence[Command]) -> list[Command]:
+    """Return the commands in their order, but each behind the one whose order is answered before its own."""
+    here, seen = {command.body.get("order") for command in commands}, set[str]()
+    found: list[Command] = []
+    waiting: dict[str, list[Command]] = {}
+    for command in commands:
+        after = command.body.get("after", "")
+        if after in here and after not in seen:
+            waiting.setdefault(after, []).append(command)
+            continue
+        ready = [command]
+        while ready:
+            found.append(ready.pop())
+            order = found[-1].body.get("order", "")
+            seen.add(order)
+            ready += reversed(waiting.pop(order, []))
+    return found + [command for some in waiting.values() for command in some]
 
 
 def _by_receiver(commands: Sequence[Command]) -> Iterator[tuple[str, list[Command]]]:

@@ -31,8 +31,13 @@ from capabilities.registration.order_messages import (
 )
 from capabilities.registration.reasons import OrderReason
 from capabilities.registration.seats import KEPT_FOR, KnownReservation, ReservationEnding, SeatsState
+from shared.errors import SluiceError
 from shared.processes import Verdict
 from shared.refusals import refuse
+
+
+class OutOfTurnError(SluiceError):
+    """An order with an earlier place on the roll has no answer yet: the bus, or a failure, let this one come first."""
 
 
 class Skip(StrEnum):
@@ -68,6 +73,11 @@ def skip_reason(state: SeatsState, command: OrderCommand, now: datetime) -> Skip
     if entry.generation >= command.generation or entry.ending is ReservationEnding.CONFIRMED:
         return Skip.KNOWN
     return Skip.LATE if is_late else None
+
+
+def is_out_of_turn(state: SeatsState, command: OrderCommand) -> bool:
+    """Check whether the order before this one on the roll has no answer yet."""
+    return isinstance(command, Reserve) and bool(command.after) and state.reservations.get(command.after) is None
 
 
 def make_seats_entry(command: SeatCommand) -> tuple[str, str]:

@@ -29,6 +29,7 @@ from shared.payload import WORK, Limits, PayloadReader, PayloadStores
 from shared.pipeline import (
     MOST,
     Acceptance,
+    Alone,
     Arrivals,
     ChunkSizes,
     DirectPuts,
@@ -292,6 +293,7 @@ class AppStages:
                 parking=stores.parking,
                 deliveries=self.deliveries,
                 finishing=self.finisher,
+                run_alone=Alone(loaded=self.workloads.loaded, policy=self.settings.poison, clock=self.clock),
                 note_first=stores.first_chunks.note,
                 weigh=self.tasks.following.gauge.weigh,
                 clock=self.clock,

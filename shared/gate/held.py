@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from azure.core.exceptions import AzureError
+from azure.core.exceptions import AzureError, ResourceNotFoundError
 from azure.data.tables import TableClient
 
 from shared.azure import delete_rows, expecting_an_answer
@@ -114,6 +114,15 @@ class HeldTable:
                 # The row exists from an earlier attempt, or this attempt's reply was lost: only the row itself shows it.
                 return self._get_entry(entry)
             return replace(entry, etag=written["etag"])
+
+    def has(self, entry: HeldEntry) -> bool:
+        """Check whether an entry of this id is held."""
+        with expecting_an_answer(f"look for {entry.id!r} behind gate {entry.gate!r}"):
+            try:
+                self._table.get_entity(entry.gate, entry.id, select=["RowKey"])
+            except ResourceNotFoundError:
+                return False
+            return True
 
     def _get_entry(self, entry: HeldEntry) -> HeldEntry:
         found = _entry(self._table.get_entity(entry.gate, entry.id))

@@ -122,8 +122,8 @@ NEVER_EXPIRES: Final = -1
 TAKES_FOR: Final = timedelta(seconds=40)
 
 
-#: Sends entries, all of them or not; raises an error of Sluice if it may not have sent all.
-SendHeld: TypeAlias = Callable[[Sequence[HeldEntry]], object]
+#: Sends entries behind the one of this id, all of them or not. Raises an error of Sluice if it may not have sent all.
+SendHeld: TypeAlias = Callable[[Sequence[HeldEntry], str], object]
 
 
 class Holding(Enum):
@@ -187,6 +187,9 @@ class HeldWork:
             number=number,
         )
         if found.is_open:
+            if self.sends(entry) and self._table.has(entry):
+                # Its keeper did not know that it is held. It has a place on the roll, and may not go ahead of it.
+                return Holding.HELD
             self.put(entry)
             return Holding.PASSED
         kept = self.keep(entry)
@@ -248,10 +251,10 @@ class HeldWork:
         later = self._gates.read(gate).reading
         return [*older, *(Startable(entry, later) for entry in others if must_dispatch(entry.epoch, later))]
 
-    def send(self, entries: Sequence[HeldEntry]) -> None:
-        """Send entries for destinations that are no storage queues."""
+    def send(self, entries: Sequence[HeldEntry], before: str = "") -> None:
+        """Send entries for destinations that are no storage queues. `before`: the id of the one before them, if known."""
         for destination in dict.fromkeys(entry.queue for entry in entries):
-            self._senders[destination]([entry for entry in entries if entry.queue == destination])
+            self._senders[destination]([entry for entry in entries if entry.queue == destination], before)
 
     def put(self, entry: HeldEntry) -> None:
         """Put the message of an entry on its queue."""

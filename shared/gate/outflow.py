@@ -310,13 +310,13 @@ class Outflow:
         with self._slices.lease(gate, ORDERS) as renew:
             if renew is None:
                 return Dispatched(is_shared=True, state=state)
-            for batch in self._rolls.batches(gate, state, known, renew):
+            for before, batch in self._rolls.batches(gate, state, known, renew):
                 if self._clock.monotonic() >= release.until:
                     return Dispatched(put, left=Hint(gate), state=state)
                 if not renew():
                     return Dispatched(put, is_shared=True, state=state)
                 try:
-                    self._work.send(batch)
+                    self._work.send(batch, before)
                     self._work.forget_all(batch)
                 except SluiceError as error:
                     # Those behind it must not overtake it.

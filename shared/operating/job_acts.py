@@ -255,8 +255,8 @@ def _explain_retries(retried: Sequence[FailedAttempt]) -> list[str]:
         return []
     worst = max(retried, key=lambda one: one.deliveries)
     said = (
-        f"{len(retried)} of its messages failed and are tried again; {worst.key} failed at delivery {worst.deliveries} "
-        f"with {worst.kind} at {worst.place}"
+        f"{len(retried)} of its messages failed and are tried again; {worst.key}, delivered {worst.deliveries} times: "
+        f"{worst.words}"
     )
     return [said]
 

@@ -73,6 +73,7 @@ from shared.parked.poison_policy import (
     Nature,
     PoisonPolicy,
     cause_of,
+    count_deaths,
     fingerprint_of,
     nature_of,
 )
@@ -81,6 +82,9 @@ from shared.refusals import DeliveryReason, refuse
 from shared.telemetry import describe_error, events, place, tell
 from shared.topology import POISON_SUFFIX, room_of_queue
 from shared.versions import make_decoder
+
+#: The words about a suspect in the note of its deliveries.
+SUSPECTED: Final = "its process ended, so it runs in one of its own"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +247,8 @@ class Attempt:
     #: The key of the notes of its deliveries.
     note: str
     verdict: Done | Park | Redeliver
+    #: Whether an earlier delivery began and never ended, so that this one should run in a process of its own.
+    is_suspect: bool = False
 
     @property
     def goes_on(self) -> bool:
@@ -260,17 +266,22 @@ class Deliveries:
     def __init__(self, attempts: Attempts, parking: Parking, policy: PoisonPolicy = DEFAULT_POLICY) -> None:
         self._attempts, self._parking, self._policy = attempts, parking, policy
 
-    def begin(self, stage: str, delivery: Delivery, note: str) -> Attempt:
+    def begin(self, stage: str, delivery: Delivery, note: str, *, can_run_alone: bool = False) -> Attempt:
         """Begin an attempt. A message that killed its workers is known here, from the notes of its deliveries."""
-        count = delivery.count
+        count, policy = delivery.count, self._policy
         attempt = Attempt(deliveries=self, stage=stage, delivery=delivery, note=note, verdict=Done())
-        if count >= self._policy.killed_at and self._policy.is_killer(self._attempts.of(note), count):
+        # Before this delivery there is no note that counts: no request.
+        is_known = count > policy.noted_from and (can_run_alone or count >= policy.deliveries)
+        deaths = count_deaths(self._attempts.of(note), count) if is_known else 0
+        if can_run_alone:
+            attempt.is_suspect = deaths > 0
+        elif deaths and policy.is_killer(deaths, count):
             # Before any work: it would be the next death.
-            deaths = self._policy.deaths
-            found = f"at least {deaths} of the {count - 1} deliveries before this one ended with the process"
+            found = f"at least {policy.deaths} of the {count - 1} deliveries before this one ended with the process"
             attempt.verdict = Park(KillerError(found))
-        elif count >= self._policy.noted_from:
-            self._attempts.note_begun(note, count)
+            return attempt
+        if count >= policy.noted_from:
+            self._attempts.note_begun(note, count, SUSPECTED if attempt.is_suspect else "")
         return attempt
 
     def judge(self, attempt: Attempt, error: Exception) -> Park | Redeliver:

@@ -1,7 +1,8 @@
 """When a message is poison: by the nature of its exception, or by deliveries that began and never ended.
 
 The second is a message that kills its worker, which raises nothing. So a delivery is noted before its work and after
-it. Only late deliveries are noted before their work, so that the ordinary message costs nothing.
+it. The first delivery is not noted before its work, so that the ordinary message costs nothing. A chunk that is suspect
+runs in a process of its own, and parks only if that dies. Any other message parks by the number of its deaths.
 
 Each delivery that fails is noted with its kind, its place and its time, so that a person sees what is tried again.
 
@@ -81,6 +82,11 @@ class FailedAttempt:
     place: str
     at: datetime
 
+    @property
+    def words(self) -> str:
+        """How it failed, for a person."""
+        return f"{self.kind} at {self.place}" if self.place else self.kind
+
 
 class Attempts:
     """Notes of deliveries, one row per message. The key of an app's own message begins with its job."""
@@ -88,16 +94,19 @@ class Attempts:
     def __init__(self, table: TableClient, clock: Clock) -> None:
         self._table, self._clock = table, clock
 
-    def note_begun(self, key: str, delivery: int) -> None:
-        """Note that the work of a delivery begins."""
-        self._note(key, delivery, {f"d{delivery}": Mark.BEGUN.value})
+    def note_begun(self, key: str, delivery: int, suspected: str = "") -> None:
+        """Note that the work of a delivery begins. `suspected`: why it runs apart, for a person."""
+        shown = {**self._moment(), "kind": suspected, "place": ""} if suspected else {}
+        self._note(key, delivery, {f"d{delivery}": Mark.BEGUN.value, **shown})
 
     def note_failure(self, key: str, delivery: int, error: Exception) -> None:
         """Note that a delivery ended, and how. No text of the error: it may quote a transaction."""
         # Two deliveries of one message write different marks, and the later one of them the rest.
-        last = {"kind": type(origin_of(error)).__name__[:200], "place": place(error)[:LONGEST_PLACE]}
-        at = self._clock.now().isoformat(timespec="seconds")
-        self._note(key, delivery, {f"d{delivery}": Mark.ENDED.value, **last, "at": at})
+        last = {"kind": kind_of(error)[:200], "place": place_of(error)[:LONGEST_PLACE]}
+        self._note(key, delivery, {f"d{delivery}": Mark.ENDED.value, **last, **self._moment()})
+
+    def _moment(self) -> dict[str, str]:
+        return {"at": self._clock.now().isoformat(timespec="seconds")}
 
     def _note(self, key: str, delivery: int, noted: dict[str, str]) -> None:
         with expecting_an_answer(f"note delivery {delivery} of {key!r}"):
@@ -165,8 +174,10 @@ def _marks(row: Mapping[str, Any]) -> dict[int, Mark]:
 
 
 def _failure(key: str, row: Mapping[str, Any]) -> FailedAttempt:
-    ended = [number for number, mark in _marks(row).items() if mark is Mark.ENDED]
-    return FailedAttempt(key, max(ended), row["kind"], row["place"], datetime.fromisoformat(row["at"]))
+    marks = _marks(row)
+    ended = [number for number, mark in marks.items() if mark is Mark.ENDED]
+    # Of a suspect, none may have ended.
+    return FailedAttempt(key, max(ended or marks), row["kind"], row["place"], datetime.fromisoformat(row["at"]))
 
 
 #: HTTP status codes that the same request gets however often it is sent.
@@ -185,6 +196,10 @@ class Nature(Enum):
 
 class KillerError(Exception):
     """Stands for the exception that a killed worker could not raise."""
+
+
+class StandstillError(Exception):
+    """Stands for the exception that a worker which stood still could not raise."""
 
 
 _TRANSIENT: Final = (
@@ -206,11 +221,14 @@ _PERMANENT: Final = (
     ParkedTamperedError,
     ResultRefusedError,
     KillerError,
+    StandstillError,
 )
 
 
 def nature_of(error: BaseException) -> Nature:
     """Return the nature of an exception."""
+    if isinstance(error, FailedAloneError):
+        return error.failed.nature
     if isinstance(error, StorageUnavailableError) and isinstance(error.__cause__, HttpResponseError):
         return nature_of(error.__cause__)
     if isinstance(error, HttpResponseError):
@@ -227,13 +245,15 @@ class PoisonPolicy:
 
     #: A failure of unknown nature parks at this delivery.
     deliveries: int = 5
-    #: A message that killed its worker parks before any work at this delivery ...
-    killed_at: int = 10
-    #: ... if at least so many deliveries began and never ended. Fewer can come from an outage that kept the end of a
-    #: delivery from being noted, which must not park anything.
-    deaths: int = 5
     #: The first delivery that is noted before its work. Nearly every message is done at its first one, and a note is a request.
-    noted_from: int = 3
+    noted_from: int = 2
+    #: Seconds that a chunk may take in a process of its own. The host ends this one after ten minutes, of which a drain may
+    #: have used four. And seconds for which no call of the workload may begin or end there.
+    alone_seconds: int = 300
+    still_seconds: int = 60
+    #: Any other message parks before its work if so many deliveries began and never ended, and if an unknown failure would
+    #: park it now. Fewer can come from an outage that kept an end from being noted.
+    deaths: int = 3
     #: A job pauses when more than this share of its chunks, and more than this number, are parked.
     pause_share: float = 0.2
     pause_chunks: int = 5
@@ -242,10 +262,9 @@ class PoisonPolicy:
         """Return whether a failure of this nature, at this delivery of its message, parks it."""
         return nature is Nature.PERMANENT or (nature is Nature.UNKNOWN and delivery >= self.deliveries)
 
-    def is_killer(self, marks: Mapping[int, Mark], delivery: int) -> bool:
-        """Return whether the deliveries before this one ended with the process and not with an exception."""
-        deaths = sum(mark is Mark.BEGUN for number, mark in marks.items() if number < delivery)
-        return delivery >= self.killed_at and deaths >= self.deaths
+    def is_killer(self, deaths: int, delivery: int) -> bool:
+        """Return whether a message parks before any work, because so many deliveries ended with the process."""
+        return delivery >= self.deliveries and deaths >= self.deaths
 
     def pauses(self, parked: int, chunks: int) -> bool:
         """Return whether a job of so many chunks pauses instead of parking everything."""
@@ -272,6 +291,7 @@ _REASONS: Final[Mapping[type[BaseException], DeliveryReason]] = MappingProxyType
     {
         UnknownWorkloadError: DeliveryReason.UNKNOWN_WORKLOAD,
         KillerError: DeliveryReason.KILLED_ITS_WORKER,
+        StandstillError: DeliveryReason.TOOK_TOO_LONG,
         NewerVersionError: DeliveryReason.NEWER_VERSION,
         LaterFormatError: DeliveryReason.NEWER_VERSION,
     }
@@ -291,6 +311,37 @@ class FailureCause(NamedTuple):
     failed_item: int | None = None
 
 
+class FailedAlone(NamedTuple):
+    """A failure in a process of its own, as that process judged it: its traceback stays there."""
+
+    kind: str
+    nature: Nature
+    cause: FailureCause
+
+
+class FailedAloneError(Exception):
+    """Stands for the exception that was raised in a process of its own."""
+
+    def __init__(self, failed: FailedAlone) -> None:
+        super().__init__(f"{failed.kind} in a process of its own")
+        self.failed = failed
+
+
+def kind_of(error: BaseException) -> str:
+    """Return the type of an error, of the one that the user's code raised if it stands for that."""
+    return error.failed.kind if isinstance(error, FailedAloneError) else type(origin_of(error)).__name__
+
+
+def place_of(error: BaseException) -> str:
+    """Return the functions that an error passed through, the innermost first."""
+    return error.failed.cause.place if isinstance(error, FailedAloneError) else place(error)
+
+
+def count_deaths(marks: Mapping[int, Mark], delivery: int) -> int:
+    """Return how many deliveries before this one began and never ended."""
+    return sum(mark is Mark.BEGUN for number, mark in marks.items() if number < delivery)
+
+
 def note_item(error: BaseException, number: int) -> None:
     """Keep with an error which transaction it is about. The number that was kept first stays."""
     error.__dict__.setdefault(_ITEM, number)
@@ -301,6 +352,8 @@ def cause_of(error: BaseException, stage: str, remedy: str) -> FailureCause:
 
     `remedy` is its stage's: it is used when neither the error nor its reason has one.
     """
+    if isinstance(error, FailedAloneError):
+        return error.failed.cause
     reason, fingerprint, raised = reason_of(error), fingerprint_of(error, stage), origin_of(error)
     cause = FailureCause(
         reason,
@@ -327,6 +380,8 @@ def fingerprint_of(error: BaseException, stage: str) -> str:
     A failure outside of the workload is identified by its stage and our last function. Files, line numbers, values and
     libraries do not count: a later deployment must give the same cause the same fingerprint.
     """
+    if isinstance(error, FailedAloneError):
+        return error.failed.cause.fingerprint
     raised = origin_of(error)
     frames = [frame for frame, _ in traceback.walk_tb(raised.__traceback__)]
     places = [f"{_public(frame)}:{frame.f_code.co_name}" for frame in frames if _is_of_workload(frame)]

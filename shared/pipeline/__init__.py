@@ -4,12 +4,14 @@
 - `plan` cuts a payload into chunks, of a size that follows from the job. `start` also puts lost chunks again.
 - `results` carries and reads the results of chunks: inline, in blobs, in groups, on the bus.
 - `segments` gathers what the chunks come to, as the plan of the finish cuts it. `finish` publishes it, in shards if it is large.
+- `alone` runs a suspect chunk in a process of its own, with `alone_child`.
 - `outputs` writes the end of a job, totals too; `dispatch` requests it.
 - `sweep` follows the pointers to jobs at every tick, and finds messages that no instance was woken for.
 - `cleanup` deletes old bytes and repairs containers.
 """
 
 from shared.pipeline.accept import Acceptance as Acceptance, Arrivals as Arrivals, accept_stage as accept_stage
+from shared.pipeline.alone import Alone as Alone
 from shared.pipeline.cleanup import (
     MOST_OF_A_BATCH as MOST_OF_A_BATCH,
     Net as Net,

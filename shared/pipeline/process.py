@@ -8,7 +8,7 @@ about it, and so is a parked entry. All this comes before the host deletes the w
 """
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
@@ -57,7 +57,7 @@ from shared.parked import (
     shard_key,
 )
 from shared.payload import Limits, ReadChunk
-from shared.pipeline.outputs import run_in_parts
+from shared.pipeline.outputs import Ran, run_in_parts
 from shared.pipeline.results import QUEUE, PackedResult, ResultStore, SendResult, StoredResult, pack_result
 from shared.pipeline.settle import is_chunk_done
 from shared.refusals import DeliveryReason, refuse
@@ -133,6 +133,14 @@ class Finishing(Protocol):
         """Pause the job, whose outputs cannot be made for this reason."""
 
 
+class RunAlone(Protocol):
+    """Runs a chunk in a process of its own, so that only this one ends with it."""
+
+    def __call__(self, workload: str, parts: Iterable[list[bytes]], first_number: int, limits: Limits, /) -> Ran:
+        """Run the lines of each part. An error of the run is raised here, and so is the end of its process."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
     """The parts that processing uses."""
@@ -145,6 +153,7 @@ class Tools:
     parking: Parking
     deliveries: Deliveries
     finishing: Finishing
+    run_alone: RunAlone
     #: Writes that the first chunk of an opening begins.
     note_first: Callable[[FirstChunkMark], object]
     #: Counts the stored bytes of a chunk.
@@ -198,10 +207,11 @@ class Processor:
         return True
 
     def _attempt(self, work: Work, delivery: Delivery) -> None:
-        attempt = self._deliveries.begin(_stage(work), delivery, _note(work))
+        can_run_alone = isinstance(work, ChunkMessage)
+        attempt = self._deliveries.begin(_stage(work), delivery, _note(work), can_run_alone=can_run_alone)
         try:
             if attempt.goes_on:
-                self._do(work)
+                self._do(work, is_suspect=attempt.is_suspect)
         except Exception as error:  # noqa: BLE001 - the end of the attempt parks the message for it, or raises it
             attempt.fail(error)
         if isinstance(attempt.verdict, Park):
@@ -215,15 +225,15 @@ class Processor:
         if isinstance(work, ChunkMessage) and isinstance(attempt.verdict, Park):
             self._count_parked(work)
 
-    def _do(self, work: Work) -> None:
+    def _do(self, work: Work, *, is_suspect: bool) -> None:
         if isinstance(work, FinishStep):
             self._tools.finishing.finish(work)
             return
         job, chunk, revision = work.job, work.chunk, work.revision
         with self._tools.telemetry.span(Piece.PROCESS, work.trace, job=job, chunk=chunk, revision=revision):
-            self._run(work)
+            self._run(work, is_suspect=is_suspect)
 
-    def _run(self, work: ChunkMessage) -> None:
+    def _run(self, work: ChunkMessage, *, is_suspect: bool) -> None:
         started = self._tools.clock.monotonic()
         with tally_requests() as requests:
             if work.first is not None:
@@ -231,7 +241,10 @@ class Processor:
             workload = self._tools.workloads.find(work.workload)
             with self._tools.read(work) as parts:
                 self._tools.weigh(work.stored)
-                ran = run_in_parts(workload, parts, work.first_id, self._tools.limits)
+                if is_suspect:
+                    ran = self._tools.run_alone(work.workload, parts, work.first_id, self._tools.limits)
+                else:
+                    ran = run_in_parts(workload, parts, work.first_id, self._tools.limits)
                 packed = pack_result(work, ran, self._tools.limits)
                 stored = packed.stored if packed.travels else self._tools.results.put(packed)
         seconds = self._tools.clock.monotonic() - started

@@ -155,11 +155,13 @@ class Agenda:
         return [(shard, list(some.values())) for shard, some in keyed.items()]
 
 
-def notes_of(shard: int, homes: Mapping[str, int], now: datetime, number: int | None = None) -> list[Note]:
-    """Return new notes of homes that are written now, with their versions after it."""
+def notes_of(
+    shard: int, homes: Mapping[str, int], now: datetime, number: int | None = None, after: timedelta = NOTE_AFTER
+) -> list[Note]:
+    """Return new notes of homes that are written now, with their versions after it. They are due `after` that."""
     items = list(homes.items())
     parts = [dict(items[begin : begin + MOST_HOMES]) for begin in range(0, len(items), MOST_HOMES)]
-    return [Note(shard, now + NOTE_AFTER, uuid4().hex, some, now, number) for some in parts]
+    return [Note(shard, now + after, uuid4().hex, some, now, number) for some in parts]
 
 
 def shard_of_home(home: str, fields: Fields) -> int:

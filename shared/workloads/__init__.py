@@ -4,6 +4,7 @@ A workload needs nothing else of Sluice. docs/workloads.md writes one from scrat
 """
 
 from shared.workloads.registry import (
+    Loaded as Loaded,
     Rejection as Rejection,
     Workloads as Workloads,
     calling as calling,

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal, localcontext
 from hashlib import sha256
 from operator import attrgetter, length_hint
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import msgspec
 from msgspec import Struct
@@ -44,16 +44,26 @@ MOST_SUMS: Final = 3
 LONGEST_SUM_NAME: Final = 24
 
 
+class Loaded(NamedTuple):
+    """The setting, and all settings, by which another process loads the same workloads."""
+
+    setting: str
+    settings: Mapping[str, str]
+
+
 class Workloads:
     """The workloads of this installation, by name."""
 
-    def __init__(self, workloads: Iterable[AnyWorkload]) -> None:
+    def __init__(self, workloads: Iterable[AnyWorkload], loaded: Loaded | None = None) -> None:
         self._by_name: dict[str, AnyWorkload] = {}
         for workload in workloads:
             if problems := list(_problems(workload)):
                 raise WorkloadsRefusedError(f"workload {type(workload).__name__} cannot be used: {'; '.join(problems)}")
             if self._by_name.setdefault(workload.name, workload) is not workload:
                 raise WorkloadsRefusedError(f"two workloads are called {workload.name!r}: rename one of them")
+        kinds = map(type, self._by_name.values())
+        #: How another process makes the same ones: objects by their classes.
+        self.loaded = loaded or Loaded(",".join(f"{kind.__module__}:{kind.__qualname__}" for kind in kinds), {})
 
     @classmethod
     def load(cls, setting: str, settings: Mapping[str, str]) -> Self:
@@ -62,7 +72,8 @@ class Workloads:
         A class with a class method `configured` is built by it, from all settings of the app. Any other class is
         built without arguments.
         """
-        return cls(_build(entry.strip(), settings) for entry in setting.split(",") if entry.strip())
+        built = (_build(entry.strip(), settings) for entry in setting.split(",") if entry.strip())
+        return cls(built, Loaded(setting, settings))
 
     def find(self, name: str) -> AnyWorkload:
         """Return the workload, or raise UnknownWorkloadError with the known names."""

@@ -10,6 +10,7 @@ import pytest
 from shared.capability import builtin_names
 from shared.errors import SettingsError
 from shared.settings import SETTINGS, Settings
+from tests import command
 from tools.local.paths import ROOT
 from tools.local.stack import sample_values
 
@@ -66,18 +67,20 @@ def mine(tmp_path):
     return folder
 
 
-def run(folder, line, *command, **settings):
-    """Run Python with this line, and the folder of the own capability beside the app."""
-    environ = {**os.environ, **sample_values(), "SLUICE_CAPABILITIES": line, **settings}
-    environ["PYTHONPATH"] = f"{ROOT}:{folder.parent}"
-    return subprocess.run(
-        [sys.executable, *command], cwd=ROOT, env=environ, capture_output=True, text=True, check=False
-    )
+def environment(folder, line, **settings):
+    """Return an environment with this line, and with the folder of the own capability beside the app."""
+    path = f"{ROOT}{os.pathsep}{folder.parent}"
+    return {**os.environ, **sample_values(), "SLUICE_CAPABILITIES": line, "PYTHONPATH": path, **settings}
+
+
+def start(folder, line, **settings):
+    """Start the app."""
+    return command.start_app(environment(folder, line, **settings), ROOT, folder.parent)
 
 
 def functions(folder, line, **settings):
     """Return the names of the app's functions."""
-    done = run(folder, line, "-c", _INDEX, **settings)
+    done = start(folder, line, **settings)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -86,14 +89,22 @@ def test_one_line_brings_the_functions_of_a_capability_and_nothing_else_is_edite
     """Those of the base stay, and the two parts know nothing of each other."""
     base = set(functions(mine, ""))
     assert set(functions(mine, "mine_of_test:MINE")) - base == {"take_parcels", "hear_parcels"}
-    both = set(functions(mine, "registration, mine_of_test:MINE"))
-    assert both > base | {"take_parcels", "hear_parcels", "take_orders"}
+    both = functions(mine, "registration, mine_of_test:MINE")
+    assert set(both) > base | {"take_parcels", "hear_parcels", "take_orders"}
+    # As the worker starts it: a process that has imported nothing before.
+    environ = environment(mine, "registration, mine_of_test:MINE")
+    done = subprocess.run([sys.executable, "-c", _INDEX], cwd=ROOT, env=environ, capture_output=True, check=True)
+    assert json.loads(done.stdout) == both
 
 
 def test_a_capability_brings_its_commands(mine):
     """`sluice parcels show` is there with the line, and not without it."""
-    assert run(mine, "mine_of_test:MINE", "-m", "sluice", "parcels", "show").stdout == "three parcels\n"
-    assert "No such command" in run(mine, "", "-m", "sluice", "parcels", "show").stderr
+    shown, refused = (
+        command.run(["parcels", "show"], environment(mine, line), ROOT, mine.parent)
+        for line in ("mine_of_test:MINE", "")
+    )
+    assert shown.stdout == "three parcels\n"
+    assert "No such command" in refused.stderr
 
 
 def test_the_line_of_the_settings_in_this_folder_counts_as_that_of_the_environment(mine):
@@ -102,8 +113,8 @@ def test_the_line_of_the_settings_in_this_folder_counts_as_that_of_the_environme
     (mine.parent / "local.settings.json").write_text(json.dumps({"Values": values}))
     environ = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
     environ |= {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"}
-    command = [sys.executable, "-m", "sluice", "parcels", "count"]
-    done = subprocess.run(command, cwd=mine.parent, env=environ, capture_output=True, text=True, check=False)
+    words = [sys.executable, "-m", "sluice", "parcels", "count"]
+    done = subprocess.run(words, cwd=mine.parent, env=environ, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
 
 
@@ -158,7 +169,7 @@ def test_a_wrong_line_is_refused_at_the_start_in_a_sentence(mine, line, edit, sa
         text = (mine / file).read_text()
         assert before in text
         (mine / file).write_text(text.replace(before, after))
-    done = run(mine, line, "-c", "import function_app")
+    done = start(mine, line)
     assert done.returncode != 0
     assert said in done.stderr
 
@@ -169,7 +180,7 @@ def test_pages_that_fail_are_left_out_and_the_app_runs(mine):
     (mine / "flows.py").write_text(text.replace("site.choice", "site.nothing"))
     text = (mine / "__init__.py").read_text()
     (mine / "__init__.py").write_text(text.replace('name="mine",', 'name="mine",\n    may_fail=True,'))
-    done = run(mine, "registration,mine_of_test:MINE", "-c", _INDEX)
+    done = start(mine, "registration,mine_of_test:MINE")
     assert {"health", "take_orders"} <= set(json.loads(done.stdout)), done.stderr
     assert "take_parcels" not in done.stdout
     assert "sluice.console.refused" in done.stderr
@@ -180,9 +191,9 @@ def test_its_settings_are_read_and_refused_as_those_of_the_base_are(mine):
     """Also a misspelt one."""
     line = "mine_of_test:MINE"
     assert "take_parcels" in functions(mine, line, SLUICE_PARCEL_DAYS="365")
-    wrong = run(mine, line, "-c", "import function_app", SLUICE_PARCEL_DAYS="366")
+    wrong = start(mine, line, SLUICE_PARCEL_DAYS="366")
     assert "SLUICE_PARCEL_DAYS is '366', expected a whole number from 1 to 365" in wrong.stderr
-    misspelt = run(mine, line, "-c", "import function_app", SLUICE_PARCEL_DAY="3")
+    misspelt = start(mine, line, SLUICE_PARCEL_DAY="3")
     assert "did you mean SLUICE_PARCEL_DAYS?" in misspelt.stderr
 
 

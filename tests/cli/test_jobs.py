@@ -121,7 +121,7 @@ def test_why_a_job_is_slow_is_shown(sluice, job_in, stores):
     (retried,) = said["retried"]
     assert (retried["key"], retried["deliveries"], retried["kind"]) == ("chunk-000000001-1", 3, "ValueError")
     assert said["predicted"] is None
-    assert "chunk-000000001-1 failed at delivery 3 with ValueError" in said["why"][0]
+    assert "chunk-000000001-1, delivered 3 times: ValueError" in said["why"][0]
     shown = sluice("jobs", "show", name).stdout
     assert "tried again\tchunk-000000001-1, 3 times" in shown
     assert "quoted text" not in shown

@@ -44,6 +44,7 @@ def submit(connections, job, transactions, **options):
     publisher.submit(job=job, workload="slow", transactions=numbered, **options)
 
 
+@pytest.mark.ci("a stack of its own, and 300 slow chunks")
 def test_a_job_with_a_near_deadline_ends_before_the_backlog_that_it_came_behind(connections):
     """It is due long before the end of the backlog, which completes too."""
     fleet, ledger = Stores(connections).fleet, Stores(connections).ledger

@@ -3,6 +3,8 @@
 import json
 import urllib.request
 
+import pytest
+
 from shared import __version__
 from tests.waiting import LIMIT
 
@@ -18,6 +20,8 @@ def test_health_says_the_version_and_what_was_set(app_host):
     assert get(f"{app_host.base_url}/api/health") == {"status": "ok", "version": __version__, "workQueues": 1}
 
 
-def test_the_host_reports_that_it_runs(app_host):
+def test_the_host_reports_that_it_runs(app_host, host_kind):
     """The admin status is what deployment tools and tests wait for."""
+    if host_kind == "azure":
+        pytest.skip("Azure wants the host's key for it, and no test has one")
     assert get(f"{app_host.base_url}/admin/host/status")["state"] == "Running"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 
 from tests.e2e.test_documents import blocks
 from tests.outside.customer import Customer
-from tests.waiting import LIMIT
+from tests.waiting import LIMIT, until
+from tools.local.paths import ROOT
 from tools.local.stack import StackOptions, running
 
 SLUICE = Path(sys.executable).parent
@@ -119,6 +121,27 @@ def test_what_is_refused_says_so(types):
     open_still = types("sluice conferences close small --wait 60", status=1)
     assert "1 seats are reserved" in open_still.stderr
     assert asked(types, "seats show small")["types"]["a"]["available"] == 0
+
+
+def test_a_stranger_draws_the_lottery_of_a_gate_again(types):
+    """By the commands of the one page and the lines of the other, which need nothing of Sluice."""
+    page = (ROOT / "docs" / "gate.md").read_text()
+    seed, opening, roll = (line.split("  ")[0] for line in page.splitlines() if re.match("sluice gate .* launch", line))
+    types("sluice conferences create lots whole=2@5.00 --wait 60")
+    for number in range(6):
+        types(f"sluice orders place lots whole=1 --order lot-{number} --gate launch --wait 60")
+    committed = json.loads(types(f"{seed} --json").stdout)["sha256"]
+    types(opening)
+    types(f"{roll} > roll.json")
+    (lines,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "appendix" / "gate.md").read_text(), re.DOTALL)
+    found = types(f"python3 -I - <<'END'\n{lines}\nprint(committed, *(name for name, *_ in roll['places']))\nEND")
+    drawn_by, *drawn = found.stdout.split()
+    assert (drawn_by, sorted(drawn)) == (committed, [f"lot-{number}" for number in range(6)])
+    until(lambda: not {"held", "placed"} & {asked(types, f"orders show {name}")["state"] for name in drawn})
+    states = [asked(types, f"orders show {name}")["state"] for name in drawn]
+    assert states == ["reserved"] * 2 + ["rejected"] * 4
+    why = asked(types, f"seats show lots --why {drawn[2]}")
+    assert (why["by"], why["place"], why["answered_as"], why["overtaking"]) == ("lottery", 3, 3, 0)
 
 
 def read_documents(text):

@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from tests.faults import campaign, mutants, pairs, report
 from tests.faults.azurite_storage import AzuriteAccounts, start
@@ -29,7 +30,7 @@ def main(arguments=None):
         if campaign.stopping.is_set():
             break
         tables, found = PARTS[part](options)
-        if not options.dry:
+        if not options.dry and not options.only:
             report.write(tables)
         problems += found
     for problem in problems:
@@ -43,6 +44,9 @@ def _parser():
     parser.add_argument("--seconds", type=float, default=3600, help="for each part, at most")
     parser.add_argument("--histories", type=int, default=10_000, help="in which both of two faults happen")
     parser.add_argument("--dry", action="store_true", help="leave docs/appendix/faults.md as it is")
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="SCENARIO", help="these alone; their tables stay as they are"
+    )
     parser.add_argument("--replay", nargs="+", metavar=("SCENARIO", "MODE@K"), help="one run, in memory")
     parser.add_argument("--azurite", action="store_true", help="the run that is replayed, on Azurite")
     return parser
@@ -64,35 +68,39 @@ class Family:
         campaigns = (self.crash_points, self.single_faults, self.two_faults)
         return {f"{self.prefix}{one.__name__.replace('_', '-')}": one for one in campaigns}
 
-    @property
-    def _names(self):
-        return [scenario.name for scenario in self.scenarios]
+    def _names(self, options):
+        return [scenario.name for scenario in self.scenarios if not options.only or scenario.name in options.only]
+
+    def _states(self, options, more=MappingProxyType({})):
+        """Return the states that the runs must reach: chosen scenarios need not."""
+        return {} if options.only else {**self.states, **more}
 
     def crash_points(self, options):
         """Break the requests on Azurite."""
         with start() as azurite:
-            sites = campaign.recorded(self._names, campaign.Shared(azurite.ports))
-        return self._single("crash_points", sites, campaign.on_azurite(campaign.points(sites, MODES), options.seconds))
+            sites = campaign.recorded(self._names(options), campaign.Shared(azurite.ports))
+        found = campaign.on_azurite(campaign.points(sites, MODES), options.seconds)
+        return self._single("crash_points", sites, found, options)
 
     def single_faults(self, options):
         """Break the requests in memory."""
-        sites = campaign.recorded(self._names)
+        sites = campaign.recorded(self._names(options))
         found = campaign.outcomes(campaign.points(sites, MODES), None, options.seconds)
-        return self._single("single_faults", sites, found)
+        return self._single("single_faults", sites, found, options)
 
     def two_faults(self, options):
         """Break two requests of a history."""
-        sites = campaign.recorded(self._names)
+        sites = campaign.recorded(self._names(options))
         tasks = pairs.histories(sites, round(options.histories * SPARE))
         found = _until(campaign.outcomes(tasks, None, options.seconds), options.histories)
         tallies, took = _ran(sites, found, f"{self.prefix}two-faults")
         tables = {f"{self.prefix}two-faults": report.two_faults(tallies, took)}
-        return tables, _problems(tallies, {**self.states, **OF_TWO})
+        return tables, _problems(tallies, self._states(options, OF_TWO))
 
-    def _single(self, name, sites, found):
+    def _single(self, name, sites, found, options):
         name = f"{self.prefix}{name.replace('_', '-')}"
         tallies, took = _ran(sites, found, name)
-        return {name: report.single_faults(tallies, took, self.states)}, _problems(tallies, self.states)
+        return {name: report.single_faults(tallies, took, self.states)}, _problems(tallies, self._states(options))
 
 
 def _until(found, number):

@@ -17,6 +17,7 @@ from shared.ids import RangeGenerator
 from shared.payload import Limits
 from shared.pending import RETENTION_POINTER, ROLL_POINTER, PendingTable
 from shared.pipeline import SHARD_BYTES, SHARDS, Finisher
+from shared.pipeline.outputs import run_in_parts
 from shared.publish import Publisher
 from shared.settings import Settings
 from shared.workloads.registry import Workloads
@@ -244,6 +245,9 @@ class Process:
         self.stores.slots = NoSlots(self.stores.container(CONTAINER), world.clock)
         self.stores.send_permits = Unsent()
         self.app = App(self.connections, world.settings, world.workloads, stores=self.stores)
+        processor = self.app.stages.processor
+        # The faults end no process by the workload, and its runs are counted in this one.
+        processor._tools = replace(processor._tools, run_alone=self._run_here)
         client = self.connections.queues.get_queue_client
         # Waited for on a real storage.
         self.app.takeovers = Takeovers(
@@ -268,6 +272,9 @@ class Process:
                 made._segments, segment_chunks=world.segment_chunks, shards=world.shards, apart=1
             )
             finisher._shards = made._shards
+
+    def _run_here(self, workload, *chunk):
+        return run_in_parts(self.world.workloads.find(workload), *chunk)
 
     def _outlive_feeder(self):
         """Have the lease of a feeder in a process of before end, as it does after twenty seconds."""

@@ -39,6 +39,7 @@ KNOWN = (
     'eval "$(azd env get-values',
     "func azure functionapp publish",
     "make deploy",
+    "make prove",
     ". .venv/bin/activate",
 )
 

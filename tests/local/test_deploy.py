@@ -3,11 +3,13 @@
 import json
 import shutil
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 
 from tests.own_returns import add_returns
 from tools.local import deploy, readme
+from tools.local.infra import checks
 from tools.local.paths import ROOT
 
 SALES = "shared.workloads.billing:Billing,sales:Sales"
@@ -33,6 +35,22 @@ def clone(tmp_path_factory):
     subprocess.run(["git", "init", "--quiet"], cwd=target, check=True)
     subprocess.run(["git", "add", "."], cwd=target, check=True)
     return target
+
+
+@pytest.fixture(scope="module", autouse=True)
+def checked_once(clone):
+    """Two seconds of CPU find in the same files the same."""
+    found = {}
+
+    def findings(project, names):
+        changes = subprocess.run(["git", "diff"], cwd=clone, capture_output=True, check=True).stdout
+        if changes not in found:
+            found[changes] = list(checks.findings(project, names))
+        return found[changes]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(deploy, "checks", SimpleNamespace(CHECKS=checks.CHECKS, findings=findings))
+        yield
 
 
 @pytest.fixture

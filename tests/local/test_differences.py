@@ -73,6 +73,7 @@ HELD = {
     "JSON bodies and outputs": (f"{LISTENERS}/test_outputs.py", "test_text_that_only_looks_like_json_fails_the_output"),
     "who may connect": (f"{BUS}/test_differences.py", "test_without_a_key_any_token_will_do_and_none_too"),
     "the same with `--sas-key KEY`": (f"{BUS}/test_secure.py", "test_a_link_without_a_token_is_refused"),
+    "rights: `--sas-policies FILE`": (f"{BUS}/test_rights.py", "test_a_message_is_scheduled_with_both_rights"),
     "counts of an entity": (f"{BUS}/test_administration.py", "test_counts_say_what_messages_wait_for"),
     "connections": (f"{BUS}/test_recovery.py", "test_many_connections_are_served_at_once"),
     "throttling": (f"{BUS}/test_throttling.py", "test_a_batch_passes_whole_and_receiving_waits"),

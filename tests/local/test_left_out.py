@@ -44,8 +44,9 @@ def run(tmp_path):
         (tmp_path / name).write_text(text)
 
     def start(*words):
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words]
-        environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "xdist.plugin", *words]
+        # No plugin but this one: the others take half of the CPU of such a run.
+        environ = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

@@ -1,7 +1,7 @@
 """When a message is poison: what an exception means for it, and when its deliveries have killed enough."""
 
 import socket
-from unittest.mock import Mock
+from unittest.mock import ANY, Mock
 
 import msgspec
 import pytest
@@ -20,12 +20,18 @@ from shared.messages import Delivery, PortionMessage, Result, decode, encode
 from shared.parked.parking import Deliveries
 from shared.parked.poison_policy import (
     DEFAULT_POLICY as POLICY,
+    FailedAlone,
+    FailedAloneError,
     KillerError,
     Mark,
     Nature,
     PoisonPolicy,
+    cause_of,
+    count_deaths,
     fingerprint_of,
+    kind_of,
     nature_of,
+    place_of,
     reason_of,
 )
 
@@ -90,17 +96,21 @@ def test_only_what_does_not_pass_is_ever_parked(nature, delivery):
 
 
 @given(st.dictionaries(st.integers(POLICY.noted_from, 40), st.sampled_from(Mark)), st.integers(1, 40))
-def test_a_killer_has_left_enough_deliveries_without_an_end(marks, delivery):
-    """Nothing is taken for a killer before the tenth delivery, or for deliveries that ended, or for later ones."""
+def test_a_death_is_an_earlier_delivery_without_an_end(marks, delivery):
+    """Neither those that ended count, nor later ones: two deliveries of one message may be under way."""
     deaths = [number for number, mark in marks.items() if mark is Mark.BEGUN and number < delivery]
-    assert POLICY.is_killer(marks, delivery) is (delivery >= POLICY.killed_at and len(deaths) >= POLICY.deaths)
+    assert count_deaths(marks, delivery) == len(deaths)
 
 
-def test_a_message_that_dies_each_time_is_a_killer_by_the_tenth_delivery():
+@given(st.integers(0, 40), st.integers(1, 40))
+def test_a_killer_has_left_enough_deliveries_without_an_end(deaths, delivery):
+    """Nothing is taken for a killer before the delivery at which an unknown failure parks."""
+    assert POLICY.is_killer(deaths, delivery) is (delivery >= POLICY.deliveries and deaths >= POLICY.deaths)
+
+
+def test_a_message_that_dies_each_time_is_a_killer_by_the_fifth_delivery():
     """The deliveries that are noted before it suffice."""
-    marks = dict.fromkeys(range(POLICY.noted_from, POLICY.killed_at), Mark.BEGUN)
-    assert len(marks) >= POLICY.deaths
-    assert POLICY.is_killer(marks, POLICY.killed_at)
+    assert POLICY.is_killer(len(range(POLICY.noted_from, POLICY.deliveries)), POLICY.deliveries)
 
 
 def raised(error):
@@ -234,8 +244,9 @@ class Notes:
         """Return the marks of a message."""
         return self.rows.get(key, {})
 
-    def note_begun(self, key, delivery):
+    def note_begun(self, key, delivery, suspected):
         """Keep a mark."""
+        self.suspected = suspected
         self.rows.setdefault(key, {})[delivery] = Mark.BEGUN
 
     def note_failure(self, key, delivery, _error):
@@ -247,12 +258,12 @@ class Notes:
         self.rows.pop(key, None)
 
 
-def attempt(notes, count, error=None, *, policy=POLICY, is_back=lambda _error: False):
+def attempt(notes, count, error=None, *, policy=POLICY, is_back=lambda _error: False, can_run_alone=False):
     """Deliver message m to work that fails as planned. Return what was parked, and whether the work was done."""
     parked, work = Parked(notes, is_back), Mock(side_effect=error)
     deliveries = Deliveries(notes, parked, policy)
     delivery = Delivery(queue="work-00", message_id="1", body=b"", count=count)
-    one = deliveries.begin("process", delivery, "m")
+    one = deliveries.begin("process", delivery, "m", can_run_alone=can_run_alone)
     try:
         if one.goes_on:
             work()
@@ -264,12 +275,44 @@ def attempt(notes, count, error=None, *, policy=POLICY, is_back=lambda _error: F
 
 def test_the_verdict_on_a_killer_comes_before_any_work():
     """The work would be the next death. The notes stay until the entry is parked: a crash before that must find them."""
-    notes = Notes(begun=range(POLICY.noted_from, POLICY.killed_at))
-    parked, worked = attempt(notes, POLICY.killed_at)
+    notes = Notes(begun=range(POLICY.noted_from, POLICY.deliveries))
+    parked, worked = attempt(notes, POLICY.deliveries)
     assert [type(error) for error in parked.errors] == [KillerError]
     assert not worked
-    assert len(parked.noted) == POLICY.killed_at - POLICY.noted_from
+    assert len(parked.noted) == POLICY.deliveries - POLICY.noted_from
     assert notes.rows == {}
+
+
+def test_a_chunk_is_never_parked_for_its_deaths_alone():
+    """Its neighbours may have caused them: it runs in a process of its own, and a person reads so."""
+    for count in range(POLICY.noted_from + 1, 40):
+        notes = Notes(begun=range(POLICY.noted_from, count))
+        parked, worked = attempt(notes, count, can_run_alone=True)
+        assert (parked.errors, worked) == ([], True)
+        assert "runs in one of its own" in notes.suspected
+
+
+@pytest.mark.parametrize("can_run_alone", [True, False])
+def test_deliveries_that_ended_make_no_suspect(can_run_alone):
+    """They failed by an exception, which has its own limit."""
+    notes = Notes()
+    notes.rows["m"] = dict.fromkeys(range(POLICY.noted_from, 30), Mark.ENDED)
+    assert attempt(notes, 30, can_run_alone=can_run_alone) == (ANY, True)
+    assert notes.suspected == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "stage"), [(REFUSED, "process"), (ConnectionError("down"), "process"), (ValueError("odd"), "settle")]
+)
+def test_a_failure_in_a_process_of_its_own_is_judged_as_if_it_were_raised_here(error, stage):
+    """Its traceback stays there: kind, nature, place and cause come with it."""
+    there = raised(error)
+    failed = FailedAlone(kind_of(there), nature_of(there), cause_of(there, stage, "mend it"))
+    here = raised(FailedAloneError(failed))
+    for judge in (kind_of, nature_of, place_of):
+        assert judge(here) == judge(there)
+    assert fingerprint_of(here, stage) == fingerprint_of(there, stage)
+    assert cause_of(here, stage, "another remedy") == cause_of(there, stage, "mend it")
 
 
 def test_an_error_that_parks_is_parked_before_its_notes_are_forgotten():
@@ -335,7 +378,7 @@ def test_who_cannot_ask_whether_it_was_replayed_goes_on_trying():
 
 def test_the_limits_are_those_of_the_policy():
     """An operator who sets others gets others."""
-    strict = PoisonPolicy(deliveries=2, killed_at=5, deaths=2)
+    strict = PoisonPolicy(deliveries=2, deaths=2)
     error = ValueError("odd")
     assert attempt(Notes(), 2, error, policy=strict)[0].errors == [error]
     assert isinstance(attempt(Notes(begun=[3, 4]), 5, policy=strict)[0].errors[0], KillerError)

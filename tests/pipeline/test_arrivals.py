@@ -32,7 +32,7 @@ class Notes:
     def forget(self, _key):
         """Forget it."""
 
-    def note_begun(self, _key, _count):
+    def note_begun(self, _key, _count, _suspected):
         """Know nothing of it."""
 
     def note_failure(self, _key, _count, _error):

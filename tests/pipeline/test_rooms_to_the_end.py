@@ -2,8 +2,7 @@
 
 import json
 import os
-import subprocess
-import sys
+import tempfile
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -20,12 +19,11 @@ from shared.parked import drain_poison
 from shared.parked.entry import DOOR
 from shared.pending import RETENTION_POINTER
 from shared.topology import PLANS, payload_container, rooms, submission_queue
+from tests import command
 from tests.faults.world import SETTINGS
 from tests.pipeline.whole_app import running_app
-from tests.waiting import LIMIT
 from tools.local.paths import ROOT
 
-SLUICE = Path(sys.executable).parent / "sluice"
 LONGEST_JOB = "j" * 100
 ROOMS = ("team-a", "b", "r" * LONGEST_ROOM)
 EVERYBODY = ("", *ROOMS)
@@ -48,14 +46,9 @@ def sluice(app, *arguments):
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     nowhere = "Endpoint=sb://127.0.0.1:9;SharedAccessKeyName=a;SharedAccessKey=b;UseDevelopmentEmulator=true;"
     settings = {"SluiceStorage": app.storage, "SluiceBus": nowhere, "SLUICE_ROOMS": ",".join(ROOMS)}
-    return subprocess.run(
-        [SLUICE, *arguments],
-        env={**kept, **settings, "SLUICE_TICK_SCHEDULE": "0 * * * * *", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT,
-    )
+    environ = {**kept, **settings, "SLUICE_TICK_SCHEDULE": "0 * * * * *", "PYTHONPATH": str(ROOT)}
+    with tempfile.TemporaryDirectory() as scratch:
+        return command.run(arguments, environ, ROOT, Path(scratch))
 
 
 def test_the_same_id_in_every_room_is_a_job_of_each(app):

@@ -265,17 +265,6 @@ def test_a_workload_that_cannot_reach_its_service_parks_nothing(world):
     assert world.sent[0].accepted.items == 10
 
 
-def test_a_message_that_kills_its_worker_parks_before_work_at_the_tenth_delivery(world):
-    """Real processes die in the workload, nine of them; the tenth parks the chunk and lives."""
-    world.workload.fault = lambda _sale: os._exit(137)
-    for count in range(1, DEFAULT_POLICY.killed_at):
-        assert exit_status_of(lambda count=count: world.deliver(count)) == 137
-    assert world.entry is None
-    world.deliver(DEFAULT_POLICY.killed_at)
-    assert (world.entry.reason, world.entry.attempts) == ("killed_its_worker", DEFAULT_POLICY.killed_at)
-    assert [sent.reason for sent in world.sent] == ["killed_its_worker"]
-
-
 def test_an_unreadable_message_is_parked_with_its_bytes(world):
     """Nobody knows what it was, so it is kept as it came."""
     body = b'{"sluice": {"kind": "chunk", "job": 7, "nonce": "%s"}}' % world.job.encode()

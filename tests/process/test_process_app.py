@@ -1,4 +1,4 @@
-"""The function under a host: a chunk put on the work queue leaves its result, and rubbish is parked."""
+"""The function under a host: a chunk put on the work queue leaves its result, and what is wrong with it is parked."""
 
 import msgspec
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.messages import decode, encode
-from shared.parked.entry import NO_JOB
+from shared.parked.entry import NO_JOB, chunk_key
 from shared.pipeline.results import open_content
 from shared.settings import Dequeue
 from tests.process.world import World
@@ -15,16 +15,19 @@ from tools.local.stack import StackOptions, start_host
 
 
 @pytest.fixture
-def by_trigger(stack_settings):
-    """The app with the host's own trigger, whose permits a storage queue carries."""
-    host = start_host(StackOptions(instances=1), {**stack_settings, "SLUICE_DEQUEUE": "trigger"})
-    yield host
-    host.stop()
+def start(stack_settings):
+    """Start the app with the host's own trigger, whose permits a storage queue carries, and stop it at the end."""
+    hosts = []
+    yield lambda **settings: hosts.append(
+        start_host(StackOptions(instances=1), {**stack_settings, "SLUICE_DEQUEUE": "trigger", **settings})
+    )
+    for host in hosts:
+        host.stop()
 
 
-@pytest.mark.usefixtures("by_trigger")
-def test_what_is_put_on_the_work_queue_is_processed_or_parked(provisioned):
+def test_what_is_put_on_the_work_queue_is_processed_or_parked(provisioned, start):
     """Billing runs under the host as it is deployed: rates a chunk, sends the result, and survives rubbish."""
+    start()
     lines = [b'{"account":"a","plan":"basic","quantity":"%d"}' % n for n in range(1, 101)]
     world, rubbish = World(provisioned, lines), b"rubbish of this test"
     with Connections(provisioned.connection_string) as connections:
@@ -42,3 +45,18 @@ def test_what_is_put_on_the_work_queue_is_processed_or_parked(provisioned):
     assert result.accepted.sums == {"quantity": "5050"}
     assert open_content(world.job, result.content, result.hash)
     assert (entry.reason, entry.queue) == ("unreadable", "work-00")
+
+
+@pytest.mark.ci("two instances die, and what they held is hidden for a while after each")
+def test_a_chunk_that_ends_each_instance_is_parked_with_its_transaction(provisioned, start):
+    """Two instances end with it. The third delivery runs in a process of its own, and the instance lives."""
+    start(SLUICE_WORKLOADS="tests.process.suspects:Suspect", HOW="segfault", AMOUNTS="4.10")
+    world = World(provisioned)
+    with Connections(provisioned.connection_string) as connections:
+        queue = connections.queues.get_queue_client("work-00")
+        queue.send_message(encode(msgspec.structs.replace(world.message, workload="suspect")).decode(), time_to_live=-1)
+        stores = Stores(connections, dequeue=Dequeue.TRIGGER)
+        stores.wake_workers()
+        entry = until(lambda: stores.parked_table.find(world.job, chunk_key(0, 1)))
+    assert (entry.reason, entry.attempts, entry.failed_item) == ("killed_its_worker", 3, 104)
+    assert "SIGSEGV after" in entry.found

@@ -5,11 +5,12 @@ the message again to healthy processes until one returns.
 """
 
 from contextlib import suppress
+from unittest.mock import Mock
 
 import pytest
 
-from shared.parked.entry import EntryState
-from shared.parked.poison_policy import DEFAULT_POLICY
+from shared.parked.entry import EntryState, chunk_key, job_note
+from shared.parked.poison_policy import DEFAULT_POLICY, KillerError
 from tests.faults.memory.storage import MemoryStorage
 from tests.faults.plan import MODES, KilledError, Plan
 from tests.left_out import every_tenth
@@ -28,44 +29,61 @@ def always_fails(_sale):
     raise ZeroDivisionError
 
 
+def dies_alone(_sale):
+    """Do nothing here, where it would take this process along. In a process of its own it dies."""
+
+
 SCENARIOS = {
     "first delivery": (1, succeeds),
     "first delivery, large": (1, succeeds),
     "second delivery": (2, succeeds),
     "late delivery": (4, succeeds),
+    "dying": (3, dies_alone),
     "failing": (1, always_fails),
     "parking": (DEFAULT_POLICY.deliveries, always_fails),
 }
+PARKING = [
+    "GET jobs",
+    "GET results",
+    "GET parked",
+    "GET parked",
+    "PATCH parked",
+    "GET payloads",
+    "PATCH parked",
+    "GET jobs",
+    "GET results",
+    "PUT parked",
+    "POST parked",
+    "POST $batch",
+    "SEND results",
+    "DELETE parked",
+]
 #: Requests of each scenario: a change here is a change of the bill.
 RECORDED = {
     "first delivery": ["GET payloads", "SEND results"],
     "first delivery, large": ["GET payloads", "PUT results", "SEND results"],
-    "second delivery": ["GET jobs", "GET results", "GET parked", "GET payloads", "SEND results", "DELETE parked"],
+    "second delivery": [
+        "GET jobs",
+        "GET results",
+        "GET parked",
+        "PATCH parked",
+        "GET payloads",
+        "SEND results",
+        "DELETE parked",
+    ],
     "failing": ["GET payloads", "GET parked", "PATCH parked"],
     "late delivery": [
         "GET jobs",
         "GET results",
         "GET parked",
-        "PATCH parked",
-        "GET payloads",
-        "SEND results",
-        "DELETE parked",
-    ],
-    "parking": [
-        "GET jobs",
-        "GET results",
         "GET parked",
         "PATCH parked",
         "GET payloads",
-        "PATCH parked",
-        "GET jobs",
-        "GET results",
-        "PUT parked",
-        "POST parked",
-        "POST $batch",
         "SEND results",
         "DELETE parked",
     ],
+    "parking": PARKING,
+    "dying": PARKING,
 }
 RUNS = [(name, at, mode) for name, sites in RECORDED.items() for at in range(1, len(sites) + 1) for mode in MODES]
 
@@ -106,6 +124,10 @@ def prepared(fault):
     """Return a world, in memory, whose workload has this fault."""
     world = MemoryWorld(MemoryStorage())
     world.workload.fault = fault
+    if fault is dies_alone:
+        world.run_alone = Mock(side_effect=KillerError("SIGSEGV"))
+        with world.process() as process:
+            process.attempts.note_begun(job_note(world.job, chunk_key(0, 1)), 2)
     return world
 
 

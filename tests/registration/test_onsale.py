@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.benchmarks.onsale import Report, Sale, run
+from capabilities.registration.roll_check import FirstAnswer, check_roll
+from tests.benchmarks.onsale import Report, Sale, explain, run
 
 
 @pytest.mark.ci("processes that die, or a stack of its own")
@@ -13,8 +14,18 @@ def test_a_rush_for_few_seats_oversells_nothing_although_processes_die():
     assert report.kills == 3
 
 
+@pytest.mark.ci("processes that die, or a stack of its own")
+def test_a_bus_that_gives_batches_backwards_lets_no_order_get_the_seats_of_an_earlier_one():
+    """Two processes, and more starts than one message has. Nothing is killed, so nothing would explain an inversion."""
+    sale = Sale(orders=160, seats=40, workers=2, kill_after=None, kills=0, backward=("start", "sell"))
+    report = run(sale)
+    assert report.problems() == []
+    assert report.overtaking == 0
+    assert report.disordered["start"] > 0
+
+
 def test_the_report_objects_to_what_must_not_be():
-    """Seats that were not sold or sold twice, orders without an answer or out of their turn, and a run without a kill."""
+    """Seats that were not sold or sold twice, orders without an answer, and a run without a kill."""
     report = Report(Sale(orders=4, seats=3), granted=4)
     report.states.update({"reserved": 2, "placed": 2})
     assert report.problems() == [
@@ -22,5 +33,17 @@ def test_the_report_objects_to_what_must_not_be():
         "2 orders have no answer",
         "no process was killed",
     ]
-    report = Report(Sale(orders=0, seats=0, kills=0), overtaking=3, inversions=2)
-    assert report.problems() == ["2 orders got the seats of one with an earlier place"]
+
+
+def test_a_kill_shortly_before_explains_an_inversion_and_nothing_else_does():
+    """Order z got a seat at the second 300, and y, which has an earlier place, none at 301."""
+    outcome = check_roll("xyz", {name: FirstAnswer(n, {"a": n % 2}) for n, name in {1: "x", 4: "y", 3: "z"}.items()})
+    told = {"x": {"overtaken_by": []}, "y": {"overtaken_by": ["z"]}, "z": {"place": 3, "overtaken_by": []}}
+    at = {1: 100.0, 3: 300.0, 4: 301.0}
+    for killed_at, since, is_explained in [
+        ((299.0,), "1 s", True),
+        ((200.0,), "100 s", False),
+        ((302.0,), "inf s", False),
+    ]:
+        said = f"order z (place 3) got the seats of y, {since} after a kill"
+        assert list(explain(outcome, told, at, killed_at)) == [(said, is_explained)]

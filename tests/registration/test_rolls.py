@@ -3,16 +3,22 @@
 import hashlib
 import json
 import re
+from datetime import timedelta
 from itertools import permutations
 
-from capabilities.registration.entities import STARTS
+import pytest
+
+from capabilities.registration import events as order_events
+from capabilities.registration.entities import STARTS, STARTS_IN_ORDER
 from capabilities.registration.order import order_home
+from capabilities.registration.order_messages import seats_home
 from capabilities.registration.roll_check import FirstAnswer, check_roll
+from capabilities.registration.selling import OutOfTurnError
 from shared.azure import Destination
 from shared.processes import bundle_parcel, decode_commands
 from tests.registration.test_flows import open_conference, place
 from tests.registration.test_operator import typed
-from tests.registration.world import GATE
+from tests.registration.world import GATE, LANE
 from tools.cli.options import PROBLEM_FOUND, WRONG_CALL
 from tools.local.paths import ROOT
 
@@ -55,8 +61,8 @@ def test_the_first_roll_of_an_opening_stays(world):
     message = next(world.stores.held.pages(GATE))[0]
     world.stores.held_work.keep(_like(message, "a-late-one"))
     assert world.stores.rolls.open(GATE, state) == made
-    batch = next(world.stores.rolls.batches(GATE, state, None, lambda: None))
-    assert [entry.id for entry in batch] == [*ids, "a-late-one"]
+    before, batch = next(world.stores.rolls.batches(GATE, state, None, lambda: None))
+    assert (before, [entry.id for entry in batch]) == ("", [*ids, "a-late-one"])
 
 
 def _like(entry, id_):
@@ -75,12 +81,28 @@ def test_an_order_that_is_held_again_is_the_same_order(world):
     assert next(world.stores.held.pages(GATE)) == [row]
 
 
+def test_an_order_with_a_place_is_not_sent_ahead_of_it_by_the_tick(world):
+    """Its writer ended after it was held, and the tick follows it when the gate is open and not yet served."""
+    open_conference(world, quota=1)
+    first, second = hold(world, 2)
+    world.stores.gate_operator.open(GATE, by="ann")
+    home = order_home(second)
+    world.verbs.orders.resume(home, world.own.homes.read_head(home))
+    assert world.peek_session(STARTS_IN_ORDER, GATE) == []
+    assert world.let_out(GATE) == 2
+    # Its row is gone: nobody else leads to it.
+    world.verbs.orders.resume(home, world.own.homes.read_head(home))
+    assert len(world.peek_session(STARTS_IN_ORDER, GATE)) == 2
+    world.pump()
+    assert [world.order(order).phase for order in (first, second)] == ["reserved", "rejected"]
+
+
 def test_starts_on_the_queue_of_before_are_taken(world):
     """An instance of 0.3.0 sends there. A message has the same form on both queues."""
     open_conference(world)
     place(world, "order-1", gate=GATE)
     entry = next(world.stores.held.pages(GATE))[0]
-    world.verbs.starts.send([entry])
+    world.verbs.starts.send([entry], "")
     (body,) = world.peek_session("starts-in-order", GATE)
     commands = decode_commands(body)
     world.verbs._core.publisher.send([bundle_parcel(Destination("bus", STARTS), commands)])
@@ -179,6 +201,79 @@ def test_a_person_is_shown_why_an_order_got_its_seats(world):
     assert "reserved 1 of 1 a, as number 1" in shown
     assert "0 of 3 were answered before an order with an earlier place" in shown
     assert typed(world, "sluice seats show c1 --why order-9").exit_code == PROBLEM_FOUND
+
+
+@pytest.fixture
+def lane(world, monkeypatch):
+    """What is on the lane of the seats: four messages, for the bus may change their order. The first order is the last by its id."""
+    monkeypatch.setattr("capabilities.registration.order_flows.MOST_STARTS", 1)
+    open_conference(world, quota=2)
+    ids = hold(world, 4)
+    world.release(GATE)
+    for body in world.peek_session(STARTS_IN_ORDER, GATE):
+        world.verbs.starts.take([body])
+    bodies = world.peek_session(LANE, seats_home("c1"))
+    assert [command.body["order"] for (command,) in map(decode_commands, bodies)] == ids
+    return ids, bodies
+
+
+def answered(world, ids):
+    """Return the orders that the conference has answered, in the order of its events."""
+    events = world.own.homes.load(seats_home("c1")).events
+    return [event.body["order"] for event in events if event.body.get("order") in ids]
+
+
+def test_a_batch_of_the_lane_is_answered_in_the_order_of_the_roll(world, lane):
+    """However the bus had put its messages."""
+    ids, (a, b, c, d) = lane
+    world.verbs.seats.sell([d, b, a, c])
+    assert answered(world, ids) == ids
+
+
+def test_an_order_whose_turn_has_not_come_waits_for_the_one_before_it(world, lane):
+    """Its message comes again. What is in its turn is obeyed meanwhile, and once."""
+    ids, (a, b, c, d) = lane
+    for batch in ([c, b], [c, a, d]):
+        with pytest.raises(OutOfTurnError, match="before the first of them"):
+            world.verbs.seats.sell(batch)
+    assert answered(world, ids) == ids[:1]
+    world.verbs.seats.sell([d, c, a, b])
+    assert answered(world, ids) == ids
+
+
+def test_no_order_waits_for_ever_for_one_that_was_lost(world, lane, told):
+    """After a minute it is obeyed, and those behind it in their order. An operator is told."""
+    ids, (a, _lost, c, d) = lane
+    for _ in range(2):
+        with pytest.raises(OutOfTurnError):
+            world.verbs.seats.sell([a, d, c])
+        world.clock.moment += timedelta(seconds=59)
+    assert told(order_events.SEATS_OUT_OF_TURN) == []
+    world.clock.moment += timedelta(seconds=2)
+    world.verbs.seats.sell([a, d, c])
+    assert answered(world, ids) == [ids[0], *ids[2:]]
+    assert told(order_events.SEATS_OUT_OF_TURN) == [{"home": "seats-c1", "commands": 2, "after": ids[1]}]
+
+
+def test_starts_that_come_in_another_order_are_answered_in_that_of_the_roll(world, monkeypatch):
+    """Each names the one before it for its conference, also where another process sent that one."""
+    monkeypatch.setattr("capabilities.registration.order_flows.MOST_STARTS", 1)
+    monkeypatch.setattr("shared.gate.rolls.BATCH", 2)
+    open_conference(world)
+    ids = hold(world, 5)
+    world.stores.gate_operator.open(GATE, by="ann")
+    state = world.stores.gates.read(GATE)
+    for before, batch in world.stores.rolls.batches(GATE, state, None, lambda: None):
+        world.stores.held_work.send(batch, before)
+        world.stores.held_work.forget_all(batch)
+        if before:
+            world.restart()
+    bodies = world.peek_session(STARTS_IN_ORDER, GATE)
+    assert len(bodies) == len(ids)
+    for body in reversed(bodies):
+        world.verbs.starts.take([body])
+    world.verbs.seats.sell(world.peek_session(LANE, seats_home("c1")))
+    assert answered(world, ids) == ids
 
 
 def answers(**versions):

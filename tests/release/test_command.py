@@ -66,6 +66,7 @@ def release(folder):
     )
 
 
+@pytest.mark.ci("builds, installs or resolves packages")
 def test_a_release_is_frozen_and_committed(scratch):
     """Golden documents, surface, wheel, driver and manifest; and after that nothing is left to release."""
     (scratch / "tests" / "versions").mkdir(exist_ok=True)

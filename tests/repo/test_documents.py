@@ -91,7 +91,8 @@ def test_each_table_of_the_appendix_has_a_page_that_links_to_it():
     pages = "".join(document.read_text() for document in DOCUMENTS if document.parent == ROOT / "docs")
     tables = {document.name for document in DOCUMENTS if document.parent == ROOT / "docs" / "appendix"}
     assert tables
-    assert tables <= set(re.findall(r"\(appendix/([a-z-]+\.md)", pages))
+    # `make prove` writes one that is not there before: it is named by its path.
+    assert tables <= set(re.findall(r"(?:\(|`docs/)appendix/([a-z-]+\.md)", pages))
 
 
 def test_the_tree_in_contributing_is_the_tree():

@@ -100,9 +100,9 @@ def test_without_a_setting_the_limits_of_poison_are_those_of_the_policy():
 
 def test_each_limit_of_poison_has_its_setting():
     """What an operator sets is what the stages go by."""
-    texts = {"DELIVERIES": "7", "KILLED_AT": "12", "DEATHS": "9", "PAUSE_PERCENT": "50", "PAUSE_CHUNKS": "0"}
+    texts = {"DELIVERIES": "7", "PAUSE_PERCENT": "50", "PAUSE_CHUNKS": "0"}
     named = {f"SLUICE_POISON_{name}": text for name, text in texts.items()}
-    expected = PoisonPolicy(deliveries=7, killed_at=12, deaths=9, pause_share=0.5, pause_chunks=0)
+    expected = PoisonPolicy(deliveries=7, pause_share=0.5, pause_chunks=0)
     assert Settings.parse({**SAMPLE, **named}).poison == expected
 
 
@@ -111,17 +111,13 @@ def test_each_limit_of_poison_has_its_setting():
     [
         ("DELIVERIES", "0", "from 1 to 99"),
         ("DELIVERIES", "100", "from 1 to 99"),
-        ("KILLED_AT", "4", "from 5 to 99"),
-        ("KILLED_AT", "100", "from 5 to 99"),
-        ("DEATHS", "1", "from 2 to 7"),
-        ("DEATHS", "8", "from 2 to 7"),
         ("PAUSE_PERCENT", "101", "from 0 to 100"),
         ("PAUSE_PERCENT", "0.2", "from 0 to 100"),
         ("PAUSE_CHUNKS", "-1", "from 0 to 1000000"),
     ],
 )
 def test_a_limit_of_poison_that_never_or_always_strikes_is_refused(name, text, said):
-    """A killer that no notes can prove would come for ever; one death may be an outage."""
+    """Parked at no delivery, or at one that the host never makes."""
     with pytest.raises(SettingsError, match=f"SLUICE_POISON_{name} is '{text}', expected a whole number {said}"):
         Settings.parse({**SAMPLE, f"SLUICE_POISON_{name}": text})
 

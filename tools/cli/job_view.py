@@ -118,7 +118,7 @@ def _around(look: JobLook, job: Job, now: datetime) -> Iterator[tuple[str, str]]
     for words in explain_pace(look, now):
         yield "why not further", words
     for one in look.retried:
-        yield "tried again", f"{one.key}, {one.deliveries} times, last {_moment(one.at)}: {one.kind} at {one.place}"
+        yield "tried again", f"{one.key}, {one.deliveries} times, last {_moment(one.at)}: {one.words}"
     for queue in look.queues:
         oldest = f", the oldest that waits since {_moment(queue.oldest_at)}" if queue.oldest_at else ""
         yield "queue", f"{queue.queue}: {queue.messages} messages{oldest}"

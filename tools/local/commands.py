@@ -172,8 +172,9 @@ def _python(*arguments: str) -> int:
                 continue
 
 
-#: Tests of one file share what they started; most of their time they wait. Their order is that of tests/left_out.py.
-SIDE_BY_SIDE = ("--numprocesses=4", "--dist=loadfile", "--no-loadscope-reorder")
+#: Tests of one file share what they started. They wait much, so there are more workers than cores. Their order is that of
+#: tests/left_out.py.
+SIDE_BY_SIDE = ("--numprocesses=6", "--dist=loadfile", "--no-loadscope-reorder")
 #: What may follow a command. One that is not here passes everything on, and what it starts refuses by itself.
 WORDS: dict[str, tuple[str, ...]] = {
     "demo": (),
@@ -186,7 +187,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "setup": ("--browser", "--others"),
 }
 #: Their own `--help` tells more than this entry knows.
-PASSING_HELP_ON = {"up", "test", "bench", "faults", "fuzz", "others", "browser"}
+PASSING_HELP_ON = {"up", "prove", "test", "bench", "faults", "fuzz", "others", "browser"}
 COMMANDS = (
     ("demo", _in_venv("-m", "tools.local.demo"), "start the stack, show what Sluice does, stop the stack"),
     (
@@ -226,6 +227,11 @@ COMMANDS = (
         "deploy",
         _in_venv("-m", "tools.local.deploy"),
         "check your code as Azure would load it, then deploy it by azd (--check: check alone, without azd)",
+    ),
+    (
+        "prove",
+        _in_venv("-m", "tools.local.prove"),
+        "create a whole installation in Azure, examine it, write the dated page, remove it (--local: rehearse it here)",
     ),
     ("vendor", _in_venv("-m", "tools.local.vendor"), "bring the files of others that the console's pages load"),
     (

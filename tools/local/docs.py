@@ -149,8 +149,14 @@ def _poison() -> str:
     rows = [
         ("an unknown failure is parked at delivery", limits.deliveries, name("DELIVERIES")),
         ("the begin of a delivery is noted from delivery", limits.noted_from, "fixed"),
-        ("what kills its process is parked, before any work, at delivery", limits.killed_at, name("KILLED_AT")),
-        ("if at least so many noted deliveries began and never ended", limits.deaths, name("DEATHS")),
+        (
+            "a suspect chunk has a process of its own from delivery",
+            limits.noted_from + 1,
+            "fixed",
+        ),
+        ("seconds that it may take there", limits.alone_seconds, "fixed"),
+        ("seconds of a call there", limits.still_seconds, "fixed"),
+        ("any other message is parked as an unknown failure after so many", limits.deaths, "fixed"),
         ("a job pauses if more of its chunks are parked than", f"{limits.pause_share:.0%}", name("PAUSE_PERCENT")),
         ("and more than", limits.pause_chunks, name("PAUSE_CHUNKS")),
     ]

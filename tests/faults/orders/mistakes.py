@@ -128,5 +128,5 @@ def make_a_roll_before_its_pointer(self, gate, state, entries):
 
 def send_by_id(self, gate, state, known, on_page):
     """Make the roll, and send the orders by their ids."""
-    for batch in _batches(self, gate, state, known, on_page):
-        yield sorted(batch, key=lambda entry: entry.id)
+    for before, batch in _batches(self, gate, state, known, on_page):
+        yield before, sorted(batch, key=lambda entry: entry.id)

@@ -16,11 +16,6 @@ from tools.local.paths import ROOT
 PACKAGE = "azure-servicebus"
 #: Tests that do not pass, by the reason. They are left out.
 KNOWN = {
-    "a smaller right than everything: the broker has one policy": (
-        "test_sb_client_readonly_credentials",
-        "test_sb_client_writeonly_credentials",
-        "test_sb_client_writeonly_credentials_async",
-    ),
     "the test's own stand-in for a method does not fit this version of the library": (
         "test_queue_operation_negative",
         "test_async_queue_operation_negative",

@@ -34,7 +34,9 @@ def broker() -> Iterator[Broker]:
     """A broker over TLS, with a key, and with the entities of every collected test."""
     with (
         tempfile.TemporaryDirectory(prefix="sluice-live-") as folder,
-        Broker.start(preparers.entities(), preparers.PORT, tls=Path(folder), sas_key=preparers.KEY) as running,
+        Broker.start(
+            preparers.entities(), preparers.PORT, tls=Path(folder), sas_policies=[*preparers.POLICIES.values()]
+        ) as running,
         pytest.MonkeyPatch.context() as patch,
     ):
         authority = str(Path(folder) / AUTHORITY)

@@ -9,7 +9,7 @@ import functools
 import inspect
 import re
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -17,9 +17,19 @@ from typing import Any
 from azure.servicebus import _base_handler
 from azure.servicebus.aio import _base_handler_async
 from servicebus_local.entities import DeliveryRules, Namespace, Queue, Subscription, Topic
+from servicebus_local.tokens import Policy, Right
 
-#: The one policy of the broker, and a key for this run.
-POLICY, KEY = "RootManageSharedAccessKey", "live-tests-of-the-sdk"
+#: The policies of the broker, by their rights, with a key for this run.
+KEY = "live-tests-of-the-sdk"
+POLICIES = {
+    one.rights: one
+    for one in (
+        Policy("RootManageSharedAccessKey", KEY, frozenset(Right)),
+        Policy("listener", f"{KEY}-to-listen", frozenset({Right.LISTEN})),
+        Policy("sender", f"{KEY}-to-send", frozenset({Right.SEND})),
+    )
+}
+POLICY = POLICIES[frozenset(Right)].name
 #: A test that is run by two transports asks twice.
 COPIES = 2
 _queues: list[Queue] = []
@@ -62,7 +72,7 @@ def modules() -> dict[str, ModuleType]:
         "azure.common": {"AzureHttpError": Exception, "AzureConflictHttpError": Exception},
         "azure.mgmt": {},
         "azure.mgmt.servicebus": {},
-        "azure.mgmt.servicebus.models": {"AccessRights": SimpleNamespace(send="send", listen="listen")},
+        "azure.mgmt.servicebus.models": {"AccessRights": SimpleNamespace(send=Right.SEND, listen=Right.LISTEN)},
         "servicebus_preparer": _preparers(),
     }
     found = {}
@@ -131,12 +141,15 @@ def _nothing(*_: Any, **__: Any) -> Callable[[Test], Test]:
     return _decorator(lambda _: {})
 
 
-def _right(parameter: str, **_: Any) -> Callable[[Test], Test]:
-    # The broker has one policy, which may do everything. A test that wants a smaller right fails, and is listed.
+def _right(
+    parameter: str, _: str = "", *, access_rights: Sequence[Right] = (*Right,), **__: Any
+) -> Callable[[Test], Test]:
+    policy = POLICIES[frozenset(access_rights)]
+    connection = f"Endpoint=sb://localhost/;SharedAccessKeyName={policy.name};SharedAccessKey={policy.key}"
     of_queue = "_queue_" in parameter
     return _decorator(
         lambda known: {
-            parameter: f"{CONNECTION};EntityPath={known['servicebus_queue'].name}" if of_queue else CONNECTION
+            parameter: f"{connection};EntityPath={known['servicebus_queue'].name}" if of_queue else connection
         }
     )
 

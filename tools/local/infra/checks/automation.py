@@ -12,9 +12,11 @@ from tools.local.infra.project import Project
 
 #: Commands beside make that a workflow may run; the first words decide.
 CLOUD: Final = ("az bicep build", "az bicep lint", "azd auth login", "azd provision --preview", "azd up")
+#: Scripts of the repository that need what only a workflow has: its login, or Docker.
+SCRIPTS: Final = ("sh .ci/", "bash .ci/")
 PREVIEW: Final = "azd provision --preview"
 _PINNED: Final = re.compile(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}")
-_TARGET: Final = re.compile(r"make ([a-z-]+)(?: ARGS=--[a-z]+)?")
+_TARGET: Final = re.compile(r'make ([a-z-]+)(?: ARGS=(?:--[a-z]+|"[-a-zA-Z $]+"))?')
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -50,6 +52,8 @@ def _known(project: Project, where: str, command: str) -> Iterator[Finding]:
     target = _TARGET.fullmatch(command)
     phony = re.search(r"^\.PHONY: (.+)$", project.text("Makefile"), re.MULTILINE)
     if target and phony and target[1] in phony[1].split():
+        return
+    if command.startswith(SCRIPTS) and project.root.joinpath(command.split()[1]).is_file():
         return
     if not command.startswith(CLOUD):
         yield Finding(where, f"`{command}` is no command of the README or docs/deploy.md")

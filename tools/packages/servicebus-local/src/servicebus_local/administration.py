@@ -18,7 +18,7 @@ from servicebus_local.entity_requests import read_entity, read_filter, read_subs
 from servicebus_local.http import Answer, Request
 from servicebus_local.refusal import NOT_FOUND, Refusal, not_implemented
 from servicebus_local.rules import Rules
-from servicebus_local.tokens import Gatekeeper
+from servicebus_local.tokens import Gatekeeper, Right, demand
 
 _PAGE = 100
 _BELOW_TOPIC = re.compile(
@@ -78,8 +78,7 @@ class Administration:
     def _admit(self, request: Request) -> None:
         if self._gatekeeper is not None:
             scope = self._gatekeeper.scope(request.headers.get("authorization", ""))
-            if not scope.covers(request.path.strip("/")):
-                raise Refusal("", f"Unauthorized access. The token is not for {request.path!r}.", 401)
+            demand([scope], request.path.strip("/"), (Right.MANAGE,), time.time())
 
 
 class _Listing:

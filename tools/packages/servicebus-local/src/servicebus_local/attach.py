@@ -1,6 +1,7 @@
 """The fate of a new link: a sender, a receiver, a session that is taken or waited for, a request channel, a no."""
 
 import time
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,10 +13,10 @@ from servicebus_local.operations import named
 from servicebus_local.peer import Endpoint, Peer
 from servicebus_local.queue import MessageQueue
 from servicebus_local.receiver import Desk
-from servicebus_local.refusal import NOT_ALLOWED, UNAUTHORIZED, Refusal, not_implemented
+from servicebus_local.refusal import NOT_ALLOWED, Refusal, not_implemented
 from servicebus_local.sender import LARGEST_MESSAGE, Producer
 from servicebus_local.session_link import SESSION_FILTER, Line, lock_lost, opened, refuse_link
-from servicebus_local.tokens import Gatekeeper
+from servicebus_local.tokens import Gatekeeper, Right, demand
 
 
 def node(address: str | None) -> str:
@@ -78,7 +79,7 @@ class Hall:
             raise not_implemented("transactions")
         path = node(target.address)
         channel = _is_channel(path)
-        self._admit(peer, path)
+        self._admit(peer, path, () if channel else (Right.SEND,))
         intake = None if channel else self._broker.intake(path)
         link.target.address = target.address
         link.source.address = link.remote_source.address
@@ -89,16 +90,14 @@ class Hall:
         link.open()
         return Producer(link._impl, intake)  # noqa: SLF001 - the C pointer, for the calls that each message makes
 
-    def _admit(self, peer: Peer, path: str) -> None:
-        now = time.time()
-        if self._gatekeeper is None or path == CBS or any(one.covers(path) for one in peer.scopes if one.lasts(now)):
-            return
-        raise Refusal(UNAUTHORIZED, f"Unauthorized access. No valid token was put for {path!r}.", 401)
+    def _admit(self, peer: Peer, path: str, rights: Iterable[Right]) -> None:
+        if self._gatekeeper is not None and path != CBS:
+            demand(peer.scopes, path, rights, time.time())
 
     def _receiving(self, peer: Peer, link: Any) -> Endpoint:
         path = node(link.remote_source.address)
         channel = _is_channel(path)
-        self._admit(peer, path)
+        self._admit(peer, path, () if channel else (Right.LISTEN,))
         desk = None if channel else self._desk(self._broker.outlet(path))
         filters = _filters(link)
         strange = sorted(set(filters) - {SESSION_FILTER})

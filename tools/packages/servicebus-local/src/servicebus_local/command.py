@@ -15,15 +15,15 @@ from servicebus_local.certificates import tls_context
 from servicebus_local.emulator import config
 from servicebus_local.entities import read
 from servicebus_local.server import Server
-from servicebus_local.tokens import POLICY, Gatekeeper
+from servicebus_local.tokens import POLICY, Gatekeeper, Policy, read_policies
 
 #: Where this repository has it; another project names its own.
 ENTITIES = Path("infra/entities.json")
 
 
-def connection_string(port: int, key: str = "SAS_KEY_VALUE", *, tls: bool = False) -> str:
+def connection_string(port: int, key: str = "SAS_KEY_VALUE", *, policy: str = POLICY, tls: bool = False) -> str:
     """Return the address of this broker for clients. The key is a placeholder that the emulator's clients use too."""
-    shown = f"Endpoint=sb://127.0.0.1:{port};SharedAccessKeyName={POLICY};SharedAccessKey={key};"
+    shown = f"Endpoint=sb://127.0.0.1:{port};SharedAccessKeyName={policy};SharedAccessKey={key};"
     # What clients call the emulator is a broker without TLS.
     return shown if tls else f"{shown}UseDevelopmentEmulator=true;"
 
@@ -62,14 +62,27 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--sas-key", metavar="KEY", help=f"take only tokens of the policy {POLICY} with this key; without it any"
     )
+    parser.add_argument(
+        "--sas-policies",
+        type=Path,
+        metavar="FILE",
+        help="take only tokens of these policies, each with rights, of one entity or the namespace: a JSON list",
+    )
     parser.add_argument("--end-with-stdin", action="store_true", help="end when standard input does: for a launcher")
     parser.add_argument("--emulator-config", action="store_true", help="print the official emulator's Config.json")
     return parser.parse_args(arguments)
 
 
-async def _serve(options: argparse.Namespace, broker: Broker) -> None:
+def _gatekeeper(options: argparse.Namespace) -> Gatekeeper | None:
+    policies = [] if options.sas_policies is None else read_policies(options.sas_policies)
+    if options.sas_key is not None:
+        policies.append(Policy(POLICY, options.sas_key))
+    # A file without policies lets nobody in, as a namespace without any does.
+    return None if options.sas_key is None and options.sas_policies is None else Gatekeeper(policies)
+
+
+async def _serve(options: argparse.Namespace, broker: Broker, gatekeeper: Gatekeeper | None) -> None:
     tls = None if options.tls is None else tls_context(options.tls, options.tls_name)
-    gatekeeper = None if options.sas_key is None else Gatekeeper(options.sas_key)
     server = Server(broker, tls=tls, gatekeeper=gatekeeper)
     port = await server.start(options.port)
     stopped = asyncio.Event()
@@ -106,7 +119,8 @@ def main(arguments: Sequence[str]) -> int:
         if options.emulator_config:
             print(json.dumps(config(namespace), indent=2))
             return 0
-        asyncio.run(_serve(options, Broker(namespace, options.lock_seconds, options.operations_per_second)))
+        broker = Broker(namespace, options.lock_seconds, options.operations_per_second)
+        asyncio.run(_serve(options, broker, _gatekeeper(options)))
     except OSError as error:
         print(_explained(error, options.port), file=sys.stderr)
         return 1

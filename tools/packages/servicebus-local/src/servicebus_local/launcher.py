@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypedDict, Unpack
@@ -16,6 +17,7 @@ from servicebus_local.command import ENTITIES, connection_string
 from servicebus_local.entities import Namespace
 from servicebus_local.entities_file import document
 from servicebus_local.errors import StartError
+from servicebus_local.tokens import Policy, written
 
 _ROOT = Path(__file__).resolve().parents[1]
 #: A start that fails leaves its log here.
@@ -34,6 +36,7 @@ class Options(TypedDict, total=False):
     tls: Path | None
     tls_name: str
     sas_key: str | None
+    sas_policies: Sequence[Policy]
 
 
 class Broker:
@@ -110,14 +113,26 @@ class Broker:
         file.write_text(json.dumps(document(namespace)), encoding="utf-8")
         return file
 
+    def connection_string_of(self, policy: Policy) -> str:
+        """The connection string of a client that has the key of one policy."""
+        shown = connection_string(self.port, policy.key, policy=policy.name, tls=self._options.get("tls") is not None)
+        return shown + (f"EntityPath={policy.entity};" if policy.entity else "")
+
+    def _words(self) -> list[str]:
+        given = {name: value for name, value in self._options.items() if value is not None}
+        if policies := self._options.get("sas_policies"):
+            file = Path(self._folder.name) / "policies.json"
+            file.touch(mode=0o600)
+            file.write_text(written(policies), encoding="utf-8")
+            given["sas_policies"] = file
+        return [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+
     def _spawn(self) -> None:
         port_file = Path(self._folder.name) / "port"
         port_file.unlink(missing_ok=True)
         command = [sys.executable, "-m", "servicebus_local", "--entities", str(self._entities)]
         command += ["--port", str(self.port), "--port-file", str(port_file), "--end-with-stdin"]
-        for name, value in self._options.items():
-            if value is not None:
-                command += [f"--{name.replace('_', '-')}", str(value)]
+        command += self._words()
         path = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH", "")])]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
         with self._log.open("ab") as log:

@@ -9,9 +9,9 @@ from cproton import pn_link_credit, pn_link_flow
 from proton import Message, int32
 
 from servicebus_local.broker import Broker
-from servicebus_local.operations import Call, named, perform
+from servicebus_local.operations import Call, named, perform, rights_for
 from servicebus_local.refusal import Refusal
-from servicebus_local.tokens import Gatekeeper
+from servicebus_local.tokens import Gatekeeper, demand
 from servicebus_local.transfer import answer, received, send
 
 #: The node where a client shows its tokens.
@@ -95,6 +95,8 @@ class Requests:
         path = self._path.rsplit("/", 1)[0]
         call = Call(self._broker, path, named(request.body), time.time(), holder)
         try:
+            if self._gatekeeper is not None:
+                demand(self._peer.scopes, path, rights_for(operation), call.now)
             result = perform(operation, call)
         except Refusal as refusal:
             refused = {"statusCode": int32(refusal.status), "statusDescription": refusal.description}

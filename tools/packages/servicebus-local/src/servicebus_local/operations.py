@@ -16,6 +16,7 @@ from servicebus_local.record import Record
 from servicebus_local.refusal import ARGUMENT, SESSION_NOT_FOUND, Refusal, not_implemented
 from servicebus_local.rule_requests import add_rule, list_rules, remove_rule
 from servicebus_local.rules import Rules
+from servicebus_local.tokens import Right
 from servicebus_local.transfer import properties_of
 
 _UNDESCRIBED: Any = UNDESCRIBED
@@ -186,6 +187,18 @@ _OPERATIONS: dict[str, Callable[[Call], dict[str, Any] | None]] = {
     "remove-rule": lambda call: remove_rule(_rules(call), call.body),
     "enumerate-rules": lambda call: list_rules(_rules(call), call.body),
 }
+#: What the service wants for an operation. Its documentation names Listen for scheduling too, and a sender alone is refused.
+_RIGHTS = {
+    "schedule-message": (Right.SEND, Right.LISTEN),
+    "cancel-scheduled-message": (Right.SEND, Right.LISTEN),
+    "add-rule": (Right.MANAGE,),
+    "remove-rule": (Right.MANAGE,),
+}
+
+
+def rights_for(operation: str) -> tuple[Right, ...]:
+    """Return the rights that a token needs for an operation."""
+    return _RIGHTS.get(operation.removeprefix(_VENDOR), (Right.LISTEN,))
 
 
 def perform(operation: str, call: Call) -> dict[str, Any] | None:

@@ -1,0 +1,104 @@
+"""The process of a suspect: runs one chunk, and notes each call of the workload before it begins."""
+
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
+
+from msgspec import json
+
+from shared.parked import OTHERWISE, FailedAlone, cause_of, kind_of, nature_of
+from shared.payload import Limits
+from shared.pipeline.alone import Board, Question, RunAnswer, read_frames
+from shared.pipeline.outputs import run_in_parts
+from shared.pipeline.process import PROCESS
+from shared.versions import decode
+from shared.workloads import AnyWorkload, Workloads, is_waiting
+
+
+def main(board: int, chunk: int) -> None:
+    """Answer the question of the standard input. The board and the chunk are files that are open under these numbers."""
+    question = decode(sys.stdin.buffer.read(), Question)
+    # If the one that started it dies, no other ends it. Code that holds the interpreter would not even hear of it.
+    signal.alarm(question.seconds)
+    # When memory is short, the kernel ends this process first. Only Linux asks.
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    replies = os.dup(1)
+    # All that the workload prints goes to standard error.
+    os.dup2(2, 1)
+    # In a thread, as in the app: what `sys.exit` raises in the main thread ends the process.
+    with ThreadPoolExecutor(1) as thread:
+        frames = read_frames(os.fdopen(chunk, "rb"))
+        answer = thread.submit(_answer, question, frames, Board(board)).result()
+    with os.fdopen(replies, "wb") as file:
+        file.write(json.encode(answer))
+    # Without the exit handlers of libraries: the answer is there, and no failure may come behind it.
+    os._exit(0)
+
+
+def _answer(question: Question, frames: Iterator[bytes], board: Board) -> RunAnswer:
+    try:
+        workloads = Workloads.load(question.workloads, question.settings)
+        workload = cast("AnyWorkload", _Watched(workloads.find(question.workload), board))
+        board.note(Board.NONE)
+        parts = (frame.split(b"\n") for frame in frames)
+        limits = Limits(rejected_text_most=question.rejected_text_most)
+        ran = run_in_parts(workload, parts, question.first_number, limits)
+        return RunAnswer(
+            accepted=ran.accepted,
+            rejected=ran.rejected,
+            partial=json.encode(ran.partial),
+            rejections=ran.rejections,
+            closely=ran.closely,
+        )
+    except Exception as error:  # noqa: BLE001 - whatever the user's code raises is judged where the message is
+        failed = FailedAlone(kind_of(error), nature_of(error), cause_of(error, PROCESS, OTHERWISE))
+        return RunAnswer(failed=failed)
+
+
+class _Watched:
+    """A workload whose calls are noted."""
+
+    def __init__(self, workload: AnyWorkload, board: Board) -> None:
+        self._workload, self._note = workload, board.note
+        self.map = self._watch_waiting(workload.map) if is_waiting(workload) else self._watch(workload.map)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._workload, name)
+
+    def combine(self, mapped: Sequence[Any]) -> Any:
+        """Combine. This call is for no transaction alone."""
+        self._note(Board.NONE)
+        return self._workload.combine(mapped)
+
+    def _watch(self, call: Callable[[Any, int], Any]) -> Callable[[Any, int], Any]:
+        note = self._note
+
+        def call_noted(transaction: Any, number: int) -> Any:
+            note(number)
+            return call(transaction, number)
+
+        return call_noted
+
+    def _watch_waiting(self, call: Callable[[Any, int], Any]) -> Callable[[Any, int], Awaitable[Any]]:
+        running: set[int] = set()
+
+        def note() -> None:
+            # Of several that run at once, the guilty one is not known.
+            self._note(next(iter(running)) if len(running) == 1 else Board.NONE)
+
+        async def call_noted(transaction: Any, number: int) -> Any:
+            running.add(number)
+            note()
+            try:
+                return await call(transaction, number)
+            finally:
+                running.discard(number)
+                note()
+
+        return call_noted

@@ -1,0 +1,226 @@
+"""A chunk in a process of its own: it ends as in this one, or its process does, and the transaction is known."""
+
+import re
+from dataclasses import replace
+from decimal import Decimal
+from threading import Event, Thread
+
+import msgspec
+import pytest
+
+from shared.errors import NoSlotError, NotStartedError
+from shared.memory import MIB
+from shared.messages import PortionMessage
+from shared.parked.entry import chunk_key, job_note
+from shared.parked.poison_policy import (
+    DEFAULT_POLICY,
+    FailedAloneError,
+    KillerError,
+    Nature,
+    StandstillError,
+    nature_of,
+)
+from shared.payload import Limits
+from shared.pipeline.alone import Alone
+from shared.pipeline.outputs import run_in_parts
+from shared.workloads.registry import Workloads
+from tests.faults.memory.storage import MemoryStorage
+from tests.process.world import LINES, MemoryWorld, Sales
+
+#: The number of the first transaction.
+FIRST = 100
+#: The amount of transaction 104.
+FIFTH = "4.10"
+
+
+def loaded(kind, how="", amounts=""):
+    """Return what the app loads the workload by."""
+    return Workloads.load(f"tests.process.suspects:{kind}", {"HOW": how, "AMOUNTS": amounts}).loaded
+
+
+def alone(kind, how, **changes):
+    """Return the runner of a workload that meets its end at transaction 104."""
+    return Alone(loaded=loaded(kind, how, FIFTH), **changes)
+
+
+def run(runner, parts=(LINES[:3], LINES[3:])):
+    """Run the ten lines."""
+    return runner("suspect", parts, FIRST, Limits())
+
+
+def item_of(error):
+    """Return the transaction that an error is about."""
+    return error.__dict__.get("_sluice_item")
+
+
+@pytest.mark.parametrize("kind", ["Suspect", "AtOnce", "Waiting", "Rejecting"])
+def test_a_run_that_ends_is_the_run_of_this_process(kind):
+    """Portions, partial and rejections are those of the same code here, by any call that a workload may have."""
+    found = loaded(kind, "prints", FIFTH)
+    there = run(Alone(loaded=found))
+    workload = Workloads.load(*found).find("suspect")
+    here = run_in_parts(workload, [LINES[:3], LINES[3:]], FIRST, Limits())
+    assert replace(there, partial=None) == replace(here, partial=None)
+    assert there.accepted.items + there.rejected.items == len(LINES)
+    assert bytes(there.partial) == msgspec.json.encode(here.partial)
+
+
+@pytest.mark.parametrize(
+    ("how", "found"),
+    [("segfault", "SIGSEGV"), ("exit", "exit status 0"), ("exit status", "exit status 3")],
+)
+def test_the_end_of_the_process_is_the_transactions(how, found):
+    """Whatever it says at its end: without an answer it is a death. This process lives."""
+    with pytest.raises(KillerError, match=rf"^{found} after \d+\.\d s in a process of its own") as died:
+        run(alone("Suspect", how))
+    assert item_of(died.value) == 104
+
+
+def test_a_fault_of_a_library_is_found_in_the_code():
+    """`faulthandler` names the functions of Python."""
+    with pytest.raises(KillerError, match=r", at .*suspects\.py:\d+ <lambda> < suspects\.py:\d+ _meet < "):
+        run(alone("Suspect", "segfault"))
+
+
+@pytest.mark.parametrize(("kind", "item"), [("AtOnce", None), ("Waiting", 104), ("InCombine", None)])
+def test_only_a_call_for_one_transaction_names_it(kind, item):
+    """A call of many may die of any."""
+    with pytest.raises(KillerError) as died:
+        run(alone(kind, "exit status"))
+    assert item_of(died.value) == item
+
+
+def test_one_that_takes_too_much_memory_is_ended():
+    """Half of what the instance has."""
+    with pytest.raises(KillerError, match="it took more than 200 MiB in a process of its own") as died:
+        run(alone("Suspect", "memory", memory=lambda: 400 * MIB))
+    assert item_of(died.value) == 104
+
+
+def test_one_that_stands_still_is_ended():
+    """No call began or ended for so long."""
+    policy = replace(DEFAULT_POLICY, still_seconds=1)
+    with pytest.raises(StandstillError, match="no call began or ended for") as stood:
+        run(alone("Suspect", "stands still", policy=policy))
+    assert item_of(stood.value) == 104
+
+
+def test_one_that_takes_too_long_in_all_is_ended():
+    """However often it calls."""
+    policy = replace(DEFAULT_POLICY, still_seconds=3600, alone_seconds=5)
+    with pytest.raises(StandstillError, match="it had not ended after"):
+        run(alone("Suspect", "stands still", policy=policy))
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "nature"),
+    [
+        ("bug", "KeyError", Nature.UNKNOWN),
+        ("outage", "ConnectionResetError", Nature.TRANSIENT),
+        ("SystemExit", "SystemExit", Nature.UNKNOWN),
+    ],
+)
+def test_an_error_there_is_an_error_here(how, kind, nature):
+    """With its place in the workload and its transaction. Its words, which may quote data, are in the cause alone."""
+    with pytest.raises(FailedAloneError) as failed:
+        run(alone("Suspect", how))
+    cause = failed.value.failed.cause
+    assert (failed.value.failed.kind, nature_of(failed.value), cause.failed_item) == (kind, nature, 104)
+    assert re.search(r"suspects\.py:\d+ _meet", cause.place)
+    assert "secret" not in str(failed.value)
+
+
+def test_one_that_cannot_start_says_nothing_about_its_chunk():
+    """Such an end must not park it as a killer. It is tried again, as any error of an unknown nature."""
+    with pytest.raises(NotStartedError, match="ended before it ran anything: exit status 4") as refused:
+        run(Alone(loaded=loaded_unbuilt("Unloadable")))
+    assert nature_of(refused.value) is Nature.UNKNOWN
+
+
+def test_objects_are_made_by_their_classes_there():
+    """Whoever hands in objects, and names no setting, has the same workload there."""
+    workloads = Workloads([Sales()])
+    ran = Alone(loaded=workloads.loaded)("sales", [LINES], FIRST, Limits())
+    assert ran.accepted.items == len(LINES)
+
+
+def loaded_unbuilt(kind):
+    """Return what a child loads a workload by that cannot be built here."""
+    return loaded("Suspect")._replace(setting=f"tests.process.suspects:{kind}")
+
+
+def test_one_runs_at_a_time():
+    """A second suspect is delivered again: each takes the memory of a process."""
+    runner, came, may_end = Alone(loaded=loaded("Suspect")), Event(), Event()
+
+    def parts():
+        came.set()
+        may_end.wait()
+        yield LINES
+
+    first = Thread(target=lambda: run(runner, parts()))
+    first.start()
+    came.wait()
+    with pytest.raises(NoSlotError):
+        run(runner)
+    may_end.set()
+    first.join()
+    assert run(runner).accepted.items == len(LINES)
+
+
+@pytest.fixture
+def suspect():
+    """Return a world whose chunk runs alone as the app has it, with a workload that ends its process."""
+    world = MemoryWorld(MemoryStorage())
+    runner = alone("Suspect", "exit status")
+    world.run_alone = lambda _workload, *rest: runner("suspect", *rest)
+    return world
+
+
+def died(world, delivery):
+    """Leave what a process leaves that dies at this delivery, in its work."""
+    with world.process() as process:
+        process.attempts.note_begun(job_note(world.job, chunk_key(0, 1)), delivery)
+
+
+def test_a_chunk_that_ends_its_process_is_parked_at_its_third_delivery(suspect):
+    """Two deliveries took their process along. The third one is this process, which lives."""
+    died(suspect, 2)
+    suspect.deliver(3)
+    entry = suspect.entry
+    assert (entry.reason, entry.attempts, entry.failed_item) == ("killed_its_worker", 3, 104)
+    assert "exit status 3" in entry.found
+    assert [sent.reason for sent in suspect.sent] == ["killed_its_worker"]
+    assert suspect.sent[0].parked == PortionMessage(items=10, sums=None)
+
+
+def test_a_chunk_that_died_of_its_neighbour_comes_through(suspect):
+    """It ran in a process of its own once, and is done. Its notes are forgotten."""
+    runner = Alone(loaded=loaded("Suspect"))
+    suspect.run_alone = lambda _workload, *rest: runner("suspect", *rest)
+    died(suspect, 2)
+    suspect.deliver(3)
+    assert (suspect.entry, suspect.sent[0].accepted.items) == (None, 10)
+    assert Decimal(suspect.sent[0].accepted.sums["amount"]) == Decimal("46.00")
+    with suspect.process() as process:
+        assert process.attempts.list_failures(suspect.job) == []
+
+
+def test_a_person_reads_that_a_chunk_is_suspect(suspect):
+    """Until it ends: here an error of an unknown nature has it delivered again, and then says so itself."""
+
+    def look(*_):
+        with suspect.process() as process:
+            (one,) = process.attempts.list_failures(suspect.job)
+        seen.append((one.deliveries, one.words))
+        raise KeyError
+
+    seen = []
+    suspect.run_alone = look
+    died(suspect, 2)
+    with pytest.raises(KeyError):
+        suspect.deliver(3)
+    assert seen == [(3, "its process ended, so it runs in one of its own")]
+    with suspect.process() as process:
+        (one,) = process.attempts.list_failures(suspect.job)
+    assert re.match("KeyError at .*look", one.words)
