@@ -152,7 +152,6 @@ class _Count:
             self._noted = total
         return written
 
-
     def insert(self, ledger: Ledger, job: Job) -> tuple[Job, bool]:
         total = Counter(charges(self._tally)) + Counter({str(Charge(TABLE, current_cause().value)): _OF_AN_INSERT})
         found, is_new = ledger.insert(job.add_requests(total - self._noted))

@@ -129,9 +129,7 @@ def requests_of_an_accept(world, process, items):
 @pytest.mark.parametrize(
     ("items", "left"), [(25, ({0}, JobState.DISPATCHING)), (26, ({0, 1}, JobState.RUNNING))], ids=["small", "two"]
 )
-def test_a_fault_at_any_storage_request_is_made_good_by_the_next_delivery(
-    world, process, mode, items, left
-):
+def test_a_fault_at_any_storage_request_is_made_good_by_the_next_delivery(world, process, mode, items, left):
     """Whatever request fails, and however: accepting again leaves one planned job with ids, and its chunks on their queues."""
     last = requests_of_an_accept(world, process, items)
     assert last >= 2 + len(left[0]), "a pointer, a read and a write of the sequence, the plan of one that is not small"
