@@ -68,7 +68,7 @@ param workloads string = ''
 @description('Further app settings by name, over own/settings.json: docs/settings.md lists them.')
 param settings object = {}
 
-@description('Version of Python. The remote build must have wheels for it.')
+@description('Version of Python. The package is built for it.')
 @allowed(['3.11', '3.12', '3.13', '3.14'])
 param pythonVersion string = '3.12'
 
@@ -99,8 +99,17 @@ param scalerRights string = 'entities'
 @description('Id of a role of your own that may read the counts of the bus; empty: Azure Service Bus Data Owner.')
 param scalerRole string = ''
 
+@description('Id of a role of your own with which publishers read and write blobs of their container; empty: Storage Blob Data Contributor, which also deletes the container.')
+param publisherRole string = ''
+
 @description('Client id of the app registration of the console (docs/deploy.md); empty: the app has no console.')
 param consoleClientId string = ''
+
+@description('Whether spans and metrics go to Application Insights: the package must have azure-monitor-opentelemetry (docs/operating.md). They are paid as logs.')
+param hasTraces bool = false
+
+@description('Whether an update of code or settings drains instances one batch after the other, and ends no running chunk (a preview of Azure).')
+param hasRollingUpdates bool = false
 
 @description('Days that logs are kept; the first 30 come with the price of taking them in.')
 @minValue(30)
@@ -132,6 +141,15 @@ param containerSoftDeleteDays int = 0
 @description('Whether a lock keeps the account of jobs from being deleted; who deploys must be Owner or User Access Administrator.')
 param isStorageLocked bool = false
 
+@description('Whether both storage accounts have private addresses alone, in a network of the app\'s own. Service Bus and the app\'s own address stay public.')
+param isStoragePrivate bool = false
+
+@description('The first two numbers of that network\'s addresses: two subnets of 256 each.')
+param networkPrefix string = '10.20'
+
+@description('Public addresses that still reach the accounts then, such as 203.0.113.7 or 203.0.113.0/24.')
+param allowedAddresses array = []
+
 @description('Whether the alert rules are made; each one has a monthly price.')
 param hasAlerts bool = true
 
@@ -161,6 +179,7 @@ var given = union({
   conferenceSenders: conferenceSenders
   settings: settings
   alwaysReady: alwaysReady
+  allowedAddresses: allowedAddresses
   tickSchedule: tickSchedule
   logRetentionDays: logRetentionDays
   isStorageLogged: isStorageLogged
@@ -242,6 +261,8 @@ module hostStorage 'modules/host-storage.bicep' = {
     name: 'sthost${token}'
     location: location
     tags: tags
+    isPrivate: isStoragePrivate
+    allowedAddresses: given.allowedAddresses
   }
 }
 
@@ -261,6 +282,21 @@ module appStorage 'modules/app-storage.bicep' = {
     blobSoftDeleteDays: blobSoftDeleteDays
     containerSoftDeleteDays: containerSoftDeleteDays
     isLocked: isStorageLocked
+    isPrivate: isStoragePrivate
+    allowedAddresses: given.allowedAddresses
+  }
+}
+
+module network 'modules/network.bicep' = if (isStoragePrivate) {
+  name: 'network'
+  scope: group
+  params: {
+    name: 'vnet-sluice-${token}'
+    location: location
+    tags: tags
+    prefix: networkPrefix
+    hostStorageName: hostStorage.outputs.name
+    appStorageName: appStorage.outputs.name
   }
 }
 
@@ -298,6 +334,7 @@ module publisherRoles 'modules/roles-of-publishers.bicep' = {
   scope: group
   params: {
     principals: union(whoDeploys, given.publishers)
+    blobRole: publisherRole
     appStorageName: appStorage.outputs.name
     busName: bus.outputs.name
   }
@@ -309,6 +346,7 @@ module roomRoles 'modules/roles-of-publishers.bicep' = [
     scope: group
     params: {
       principals: room.publishers
+      blobRole: publisherRole
       appStorageName: appStorage.outputs.name
       busName: bus.outputs.name
       room: room.name
@@ -356,6 +394,7 @@ module app 'modules/function-app.bicep' = {
     alwaysReady: union(releaseGateAlwaysReady > 0 ? { release_gate: releaseGateAlwaysReady } : {}, given.alwaysReady)
     identityId: identity.outputs.id
     identityClientId: identity.outputs.clientId
+    subnetId: isStoragePrivate ? network!.outputs.subnetId : ''
     warmIdentityId: hasWarming ? warmIdentity!.outputs.id : ''
     warmIdentityClientId: hasWarming ? warmIdentity!.outputs.clientId : ''
     hostStorageName: hostStorage.outputs.name
@@ -366,6 +405,8 @@ module app 'modules/function-app.bicep' = {
     workQueues: int(decided.SLUICE_WORK_QUEUES)
     rooms: roomNames
     lineSettings: lineSettings
+    hasTraces: hasTraces
+    hasRollingUpdates: hasRollingUpdates
     tickSchedule: given.tickSchedule
     dequeue: decided.SLUICE_DEQUEUE
     pollInterval: pollInterval

@@ -47,6 +47,12 @@ param containerSoftDeleteDays int
 @description('Whether a lock keeps the account from being deleted.')
 param isLocked bool
 
+@description('Whether it has private addresses alone.')
+param isPrivate bool
+
+@description('Public addresses that still reach it then.')
+param allowedAddresses array
+
 // Made from shared/topology.py by `make docs`.
 var entities = loadJsonContent('../entities.json').storage
 // The host makes a -poison queue on demand, with a role that the app does not have: it is here from the start.
@@ -60,6 +66,8 @@ var partTableNames = [for part in parts: part.storage.tables]
 var queueNames = concat(entities.queues, workQueueNames, roomQueueNames, flatten(partQueueNames))
 var containerNames = concat(entities.containers, roomContainerNames, flatten(partContainerNames))
 var tableNames = concat(entities.tables, flatten(partTableNames))
+
+var addressRules = [for address in allowedAddresses: { value: address, action: 'Allow' }]
 
 resource account 'Microsoft.Storage/storageAccounts@2025-01-01' = {
   name: name
@@ -75,10 +83,11 @@ resource account 'Microsoft.Storage/storageAccounts@2025-01-01' = {
     defaultToOAuthAuthentication: true
     minimumTlsVersion: 'TLS1_2'
     supportsHttpsTrafficOnly: true
-    publicNetworkAccess: 'Enabled'
+    publicNetworkAccess: isPrivate && empty(allowedAddresses) ? 'Disabled' : 'Enabled'
     networkAcls: {
       bypass: 'AzureServices'
-      defaultAction: 'Allow'
+      defaultAction: isPrivate ? 'Deny' : 'Allow'
+      ipRules: isPrivate ? addressRules : []
     }
   }
 }

@@ -34,6 +34,9 @@ param identityId string
 @description('Client id of that identity.')
 param identityClientId string
 
+@description('Id of the subnet whose addresses the app uses; empty: it is in no network.')
+param subnetId string
+
 @description('Id of the identity that changes the app\'s scale; empty: there is none.')
 param warmIdentityId string
 
@@ -66,6 +69,12 @@ param rooms array
 
 @description('The settings that say which capabilities are on, and how many bus queues of a kind they have.')
 param lineSettings object
+
+@description('Whether spans and metrics go to Application Insights.')
+param hasTraces bool
+
+@description('Whether an update drains instances one batch after the other.')
+param hasRollingUpdates bool
 
 @description('When the app\'s one timer runs.')
 param tickSchedule string
@@ -115,6 +124,9 @@ var alwaysReadyGroups = [
   }
 ]
 
+// Azure takes it, and the published types do not have it yet: `any` keeps the compiler from warning.
+var strategy = hasRollingUpdates ? { siteUpdateStrategy: { type: 'RollingUpdate' } } : {}
+
 resource site 'Microsoft.Web/sites@2024-11-01' = {
   name: name
   location: location
@@ -127,8 +139,9 @@ resource site 'Microsoft.Web/sites@2024-11-01' = {
   }
   properties: {
     serverFarmId: plan.id
+    virtualNetworkSubnetId: empty(subnetId) ? null : subnetId
     httpsOnly: true
-    functionAppConfig: {
+    functionAppConfig: any(union({
       deployment: {
         storage: {
           type: 'blobContainer'
@@ -147,7 +160,7 @@ resource site 'Microsoft.Web/sites@2024-11-01' = {
         triggers: { http: { perInstanceConcurrency: 16 } }
       }
       runtime: { name: 'python', version: pythonVersion }
-    }
+    }, strategy))
     siteConfig: {
       minTlsVersion: '1.2'
       http20Enabled: true
@@ -194,6 +207,11 @@ var warm = empty(warmIdentityId) ? {} : {
   SLUICE_WARM_SITE: site.id
   SLUICE_WARM_IDENTITY: warmIdentityClientId
 }
+// The worker makes the exporter, and Sluice's spans go to it.
+var traces = hasTraces ? {
+  PYTHON_APPLICATIONINSIGHTS_ENABLE_TELEMETRY: 'true'
+  SLUICE_TELEMETRY: 'otel'
+} : {}
 // Blobs alone: no role of the app reaches queues or tables of the host's account, and nothing here needs them.
 var hosts = {
   AzureWebJobsStorage__blobServiceUri: hostStorage.properties.primaryEndpoints.blob
@@ -210,7 +228,7 @@ var hosts = {
 resource appSettings 'Microsoft.Web/sites/config@2024-11-01' = {
   parent: site
   name: 'appsettings'
-  properties: union(batch, settings, own, lineSettings, code, polling, warm, hosts)
+  properties: union(batch, settings, own, lineSettings, code, polling, warm, hosts, traces)
 }
 
 output id string = site.id

@@ -11,6 +11,14 @@ param location string
 @description('Tags of every resource.')
 param tags object
 
+@description('Whether it has private addresses alone.')
+param isPrivate bool
+
+@description('Public addresses that still reach it then.')
+param allowedAddresses array
+
+var addressRules = [for address in allowedAddresses: { value: address, action: 'Allow' }]
+
 resource account 'Microsoft.Storage/storageAccounts@2025-01-01' = {
   name: name
   location: location
@@ -25,10 +33,11 @@ resource account 'Microsoft.Storage/storageAccounts@2025-01-01' = {
     defaultToOAuthAuthentication: true
     minimumTlsVersion: 'TLS1_2'
     supportsHttpsTrafficOnly: true
-    publicNetworkAccess: 'Enabled'
+    publicNetworkAccess: isPrivate && empty(allowedAddresses) ? 'Disabled' : 'Enabled'
     networkAcls: {
       bypass: 'AzureServices'
-      defaultAction: 'Allow'
+      defaultAction: isPrivate ? 'Deny' : 'Allow'
+      ipRules: isPrivate ? addressRules : []
     }
   }
 }

@@ -4,6 +4,9 @@
 @description('Publishers: objects with id and type.')
 param principals array
 
+@description('Id of the role on the container; empty: Storage Blob Data Contributor.')
+param blobRole string
+
 @description('Name of the app\'s storage account.')
 param appStorageName string
 
@@ -14,6 +17,7 @@ param busName string
 param room string = ''
 
 var roles = loadJsonContent('../roles.json')
+var onBlobs = empty(blobRole) ? roles['Storage Blob Data Contributor'] : blobRole
 var inbound = loadJsonContent('../entities.json').inbound
 var ofRoom = empty(room) ? '' : '-${room}'
 // Who is listed twice has each role once: a second assignment of it would fail the whole deployment. The first entry
@@ -81,12 +85,12 @@ resource onQueue 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
 
 resource onContainer 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
   for one in people: {
-    name: guid(container.id, one.id, roles['Storage Blob Data Contributor'])
+    name: guid(container.id, one.id, onBlobs)
     scope: container
     properties: {
       principalId: one.id
       principalType: one.type
-      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', roles['Storage Blob Data Contributor'])
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', onBlobs)
     }
   }
 ]

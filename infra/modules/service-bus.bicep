@@ -1,4 +1,4 @@
-// Results and signals. Standard is the least that has topics; a private network would need Premium.
+// Results and signals. Standard is the least that has topics; private endpoints would need Premium.
 
 @description('Name of the namespace.')
 @minLength(6)

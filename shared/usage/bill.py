@@ -97,7 +97,9 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bus: BusPrices
     functions: Functions
     logs: Logs
-    #: A table of one's own from before 0.4.0 has none.
+    # A table of one's own from before 0.4.0 has neither of these.
+    #: A private endpoint by the hour, and by the GB that passes it either way; a private DNS zone by the month.
+    network: dict[str, Decimal] = {}
     redundancy: dict[str, Redundancy] = {}
 
     def __str__(self) -> str:

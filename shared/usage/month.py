@@ -33,6 +33,8 @@ TIMER_RENEWAL, TIMER_RETRY = 30, 60
 BUS_WAIT: Final = 60
 #: Bus entities with a trigger: `results`, its dead letters, `hints`, `signals/release`. By push, `permits` too.
 BUS_LISTENERS: Final = 4
+#: Function groups without a queue: the routes share one, and the tick is one.
+OTHER_GROUPS: Final = 2
 #: How a host's poll of an idle queue is called.
 POLL: Final = "poll "
 #: The interval of the host at which it polls an idle queue, in host.json and as the setting that overrides it.
@@ -90,6 +92,11 @@ class Installation:
     def bus_listeners(self) -> int:
         """The number of entities of the bus with a trigger."""
         return BUS_LISTENERS + self.is_push + sum(one.listens_on_bus for one in self._triggers)
+
+    @property
+    def function_groups(self) -> int:
+        """The function groups that Azure scales, each by itself: one per trigger, one for all routes, one for the timer."""
+        return len(self.polled) + self.bus_listeners + OTHER_GROUPS
 
     @property
     def _triggers(self) -> list[Trigger]:

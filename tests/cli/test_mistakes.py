@@ -145,13 +145,22 @@ def test_an_entity_of_the_bus_that_is_set_otherwise(doctor, right, seeded):
     assert all("`" in words for words in found.values())
 
 
+DEAD = {"dead": "does not exist"}
+
+
 def test_the_queue_of_dead_letters_is_missing(doctor, right):
     """A bus keeps the entities that forward there."""
     with Broker.start(entities()) as bus:
         settings = {**right, "SluiceBus": bus.connection_string}
         with Connections.parse(settings) as connections, connections.bus_administration() as admin:
             admin.delete_queue("dead")
-        check(doctor(settings), {"dead": "does not exist"})
+        check(doctor(settings), DEAD)
+
+
+PLACES = {
+    **dict.fromkeys(("work-00", "submissions-poison", "gates", "parked"), "does not exist"),
+    "outputs": "is public, so anyone reads its blobs",
+}
 
 
 @contextmanager
@@ -181,8 +190,7 @@ def test_places_of_storage_that_are_missing_or_public(doctor, right):
     """Five mistakes."""
     with without(right["SluiceStorage"]):
         found = doctor(right)
-    missing = dict.fromkeys(("work-00", "submissions-poison", "gates", "parked"), "does not exist")
-    check(found, {**missing, "outputs": "is public, so anyone reads its blobs"})
+    check(found, PLACES)
 
 
 def with_host(name, text):
@@ -243,12 +251,16 @@ def test_a_setting_that_is_wrong(doctor, right, settings, blamed):
     check(doctor(right | settings), blamed)
 
 
+#: What is said of all storage, with another key and with its port closed, and of the whole bus with its port closed.
+STORAGE, ON_BUS = ("refuses the key", "does not answer"), "does not answer"
+
+
 def test_services_that_refuse_or_do_not_answer(doctor, right):
     """All of a service alike, for none of it is seen; nothing of another one."""
     of_storage = {*WHOLE.queues, *WHOLE.containers, *WHOLE.tables}
     key = re.sub("AccountKey=[^;]*", "AccountKey=d3Jvbmc=", right["SluiceStorage"])
     closed = re.sub(r"127\.0\.0\.1:\d+", NOWHERE, right["SluiceStorage"])
-    for storage, said in ((key, "refuses the key"), (closed, "does not answer")):
+    for storage, said in zip((key, closed), STORAGE, strict=True):
         found = doctor({**right, "SluiceStorage": storage})
         assert {name for name in found if found[name].startswith(said)} == set(found) == of_storage
     found = doctor({**right, "SluiceBus": NO_BUS})
@@ -256,7 +268,7 @@ def test_services_that_refuse_or_do_not_answer(doctor, right):
         *(one.name for one in WHOLE.bus.queues),
         *(f"{topic.name}/{one.name}" for topic in WHOLE.bus.topics for one in topic.subscriptions),
     }
-    assert {name for name in found if "does not answer" in found[name]} == set(found) == on_bus
+    assert {name for name in found if ON_BUS in found[name]} == set(found) == on_bus
 
 
 def test_a_queue_endpoint_that_is_the_one_of_blobs(doctor, right):
@@ -268,18 +280,27 @@ def test_a_queue_endpoint_that_is_the_one_of_blobs(doctor, right):
     assert set(found) == {*WHOLE.queues}
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"SluiceBus": ""}, "SluiceBus is missing"),
-        ({"SluiceStorage": "nonsense"}, "SluiceStorage is not a connection string"),
-        ({"SLUICE_WORKQUEUES": "3"}, "SLUICE_WORKQUEUES is no setting: did you mean SLUICE_WORK_QUEUES?"),
-        ({"SLUICE_DEQUEUE": "pull"}, "SLUICE_DEQUEUE is 'pull', expected one of trigger, push"),
-        ({"SLUICE_RETENTION_DAYS": "0"}, "SLUICE_RETENTION_DAYS is '0', expected a whole number"),
-    ],
+STOPPING = (
+    ({"SluiceBus": ""}, "SluiceBus is missing"),
+    ({"SluiceStorage": "nonsense"}, "SluiceStorage is not a connection string"),
+    ({"SLUICE_WORKQUEUES": "3"}, "SLUICE_WORKQUEUES is no setting: did you mean SLUICE_WORK_QUEUES?"),
+    ({"SLUICE_DEQUEUE": "pull"}, "SLUICE_DEQUEUE is 'pull', expected one of trigger, push"),
+    ({"SLUICE_RETENTION_DAYS": "0"}, "SLUICE_RETENTION_DAYS is '0', expected a whole number"),
 )
+
+
+@pytest.mark.parametrize(("settings", "said"), STOPPING)
 def test_settings_that_stop_the_start(sluice, right, settings, said):
     """One line with the setting's name, before anything is asked."""
     done = sluice("doctor", settings=right | settings)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"sluice: {said}")
+
+
+def test_the_page_has_every_mistake():
+    """Forty, of which nineteen were found before; written by `python -m tests.cli.mistakes`."""
+    from tests.cli import mistakes  # noqa: PLC0415 - it reads the mistakes of this module
+
+    found = list(mistakes.mistakes())
+    assert (len(found), sum(one.was_found for one in found)) == (40, 19)
+    assert mistakes.PAGE.read_text() == mistakes.render()

@@ -16,6 +16,7 @@ from tools.local import commands
 from tools.local.infra import checkov, checks, entities
 from tools.local.infra.__main__ import main as infra
 from tools.local.infra.checks import compiled, policies
+from tools.local.infra.facts import FACTS
 from tools.local.infra.project import Project
 from tools.local.paths import ROOT
 
@@ -181,6 +182,7 @@ def sender_on_the_topic(project):
 BUS, APP_STORAGE = "infra/modules/service-bus.bicep", "infra/modules/app-storage.bicep"
 CONSOLE = "infra/modules/console.bicep"
 HOST_STORAGE, APP = "infra/modules/host-storage.bicep", "infra/modules/function-app.bicep"
+NETWORK = "infra/modules/network.bicep"
 OF_APP, OF_PUBLISHERS = "infra/modules/roles-of-app.bicep", "infra/modules/roles-of-publishers.bicep"
 OF_SENDERS = "infra/modules/roles-of-senders.bicep"
 POLICY = """
@@ -338,7 +340,7 @@ SEEDS = {
             "is '16', expected 16",
         ),
         "a misspelt value": (
-            replacing(HOST_STORAGE, "defaultAction: 'Allow'", "defaultAction: 'Alow'"),
+            replacing(HOST_STORAGE, "isPrivate ? 'Deny' : 'Allow'", "isPrivate ? 'Deny' : 'Alow'"),
             "is 'Alow', expected 'Allow'",
         ),
         "a required property left out": (replacing(HOST_STORAGE, "  kind: 'StorageV2'\n", ""), "is None, expected"),
@@ -529,6 +531,10 @@ SEEDS = {
             replacing(OF_APP, "scope: queues[place]", "scope: bus"),
             "the app has, and should not: Azure Service Bus Data Owner on the namespace",
         ),
+        "publishers with a role that is not the chosen one": (
+            replacing(OF_PUBLISHERS, "empty(blobRole) ?", "!empty('a') ?"),
+            "with publisherRole 11111111-2222-3333-4444-555555555555 a publisher has: Azure",
+        ),
         "a choice of the operator without effect": (
             replacing(OF_APP, "empty(scalerRole) ?", "!empty('a') ?"),
             "with scalerRights entities and scalerRole '11111111-2222-3333-4444-555555555555' the app has: Azure",
@@ -612,8 +618,8 @@ SEEDS = {
         "a parameter that does not reach the app": (
             replacing(
                 APP,
-                "union(batch, settings, own, lineSettings, code, polling, warm, hosts)",
-                "union(batch, own, code, polling, warm, hosts)",
+                "union(batch, settings, own, lineSettings, code, polling, warm, hosts, traces)",
+                "union(batch, own, code, polling, warm, hosts, traces)",
             ),
             "what a parameter says does not reach the app",
         ),
@@ -666,6 +672,10 @@ SEEDS = {
             replacing(APP, "var warm = empty(warmIdentityId) ? {} :", "var warm = empty('a') ? {} :"),
             "with hasWarming False, the app has SLUICE_WARM_SITE",
         ),
+        "spans that nothing exports": (
+            replacing(APP, "  PYTHON_APPLICATIONINSIGHTS_ENABLE_TELEMETRY: 'true'\n", ""),
+            "with hasTraces True, the app has {'PYTHON_APPLICATIONINSIGHTS_ENABLE_TELEMETRY': None",
+        ),
         "a setting that Flex Consumption refuses": (
             replacing(
                 APP,
@@ -683,7 +693,7 @@ SEEDS = {
         "a second engine": (appending("own/requirements.txt", "sluice==0.2.0"), "names sluice"),
         "a parameter that azd has a variable for": (
             in_json("own/infra/parameters.json", lambda file: file.update(alertEmail="a@b.example")),
-            "alertEmail is no parameter for this file; possible are alwaysReady",
+            "alertEmail is no parameter for this file; possible are allowedAddresses, alwaysReady",
         ),
         "a parameter of another type": (
             in_json("own/infra/parameters.json", lambda file: file.update(rooms={"name": "a"})),
@@ -729,7 +739,7 @@ SEEDS = {
             ),
             "with containerSoftDeleteDays 0 containerDeleteRetentionPolicy is {'enabled': True, 'days': 7}",
         ),
-        "versions of what is overwritten all the time": (
+        "versions of blobs that are overwritten all the time": (
             replacing(APP_STORAGE, "isVersioningEnabled: false", "isVersioningEnabled: true"),
             "blobs have versions, which pile up",
         ),
@@ -740,6 +750,46 @@ SEEDS = {
         "a lock that refuses the next deployment": (
             replacing(APP_STORAGE, "'CanNotDelete'", "'ReadOnly'"),
             "expected CanNotDelete on",
+        ),
+    },
+    "network": {
+        "an account that stays open beside its private address": (
+            replacing(APP_STORAGE, "isPrivate && empty(allowedAddresses) ? 'Disabled' : 'Enabled'", "'Enabled'"),
+            "lets in ('Enabled', 'Deny', []), expected ('Disabled', 'Deny', [])",
+        ),
+        "an account that lets in every address beside the allowed ones": (
+            replacing(HOST_STORAGE, "isPrivate ? 'Deny' : 'Allow'", "'Allow'"),
+            "expected ('Enabled', 'Deny', [{'value': '203.0.113.7', 'action': 'Allow'}])",
+        ),
+        "a service that the app reaches without a private address": (
+            replacing(NETWORK, "  { account: appStorage.id, name: appStorageName, service: 'table' }\n", ""),
+            "the app reaches the table service of Microsoft.Storage/storageAccounts:stapp",
+        ),
+        "an address that is paid for nothing": (
+            replacing(
+                NETWORK, "var ends = [\n", "var ends = [\n  { account: hostStorage.id, name: 'x', service: 'queue' }\n"
+            ),
+            "the app does not reach it, and the endpoint costs",
+        ),
+        "an address that no name leads to": (
+            replacing(NETWORK, "zones[indexOf(services, one.service)].id", "zones[0].id"),
+            "has no name in a zone of its service",
+        ),
+        "a subnet for another plan": (
+            replacing(NETWORK, "'Microsoft.App/environments'", "'Microsoft.Web/serverFarms'"),
+            "the app's subnet is delegated to ['Microsoft.Web/serverFarms']",
+        ),
+        "an address in the subnet of the app": (
+            replacing(
+                NETWORK,
+                "subnet: { id: '${network.id}/subnets/storage' }",
+                "subnet: { id: '${network.id}/subnets/app' }",
+            ),
+            "is in no subnet of its own",
+        ),
+        "a network that nobody wants": (
+            replacing("infra/main.bicep", "param isStoragePrivate bool = false", "param isStoragePrivate bool = true"),
+            "is made although no parameter wants it",
         ),
     },
     "parameters": {
@@ -805,6 +855,14 @@ SEEDS = {
                 "infra/main.bicep", "{ release_gate: releaseGateAlwaysReady }", "{ release: releaseGateAlwaysReady }"
             ),
             "function:release is always ready, and functions/ has no such function",
+        ),
+        "updates that end what runs": (
+            replacing(APP, "    }, strategy))", "    }, {}))"),
+            "with hasRollingUpdates True the strategy of updates is None",
+        ),
+        "a misspelt part of the configuration": (
+            replacing(APP, "      runtime: {", "      runtimes: {"),
+            "functionAppConfig has deployment, runtimes, scaleAndConcurrency",
         ),
         "a name without its kind": (replacing(APP, "'function:${one.key}'", "one.key"), "always ready is"),
         "instances that nobody asked for": (
@@ -920,8 +978,20 @@ SEEDS = {
             "are not those that Bicep tags",
         ),
         "a key that azd does not know": (
-            replacing("azure.yaml", "remoteBuild: true", "remoteBuilding: true"),
+            replacing("azure.yaml", "remoteBuild: false", "remoteBuilding: false"),
             "'remoteBuilding' was unexpected",
+        ),
+        "a build by another Python": (
+            replacing("azure.yaml", "remoteBuild: false", "remoteBuild: true"),
+            "services.sluice.remoteBuild: False was expected",
+        ),
+        "an upload of the sources": (
+            replacing("azure.yaml", "dist: .stack/upload", "dist: ."),
+            "services.sluice.dist: '.stack/upload' was expected",
+        ),
+        "a package that nothing builds": (
+            replacing("azure.yaml", "run: make deploy ARGS=--check", "run: make check"),
+            "prepackage runs 'make check'",
         ),
     },
     "package": {
@@ -999,6 +1069,12 @@ def test_rooms_are_written_where_no_variable_can_say_them(project):
 def test_every_check_has_found_something():
     """A check without a seeded mistake could be one that never fails."""
     assert set(SEEDS) | {"policies"} == set(checks.CHECKS)
+
+
+def test_every_fact_about_azure_has_a_mistake_that_turns_its_check_red():
+    """The page names both, and the mistake is one of those that are seeded here."""
+    assert [(one.check, one.mistake) for one in FACTS if one.mistake not in SEEDS.get(one.check, {})] == []
+    assert [one.source for one in FACTS if not re.search(r"20\d\d", one.source)] == []
 
 
 @pytest.mark.skipif(not checkov.is_installed(), reason="checkov is not installed: run `make check` once")

@@ -73,6 +73,17 @@ def test_a_day_of_soft_delete_is_paid_as_a_day_of_storage():
     assert found == ["0.0049", "0.0097"]
 
 
+def test_private_addresses_cost_by_the_hour():
+    """Each endpoint and each zone has its price, and nothing of it is paid while the network is off."""
+    private = Project().deployed(isStoragePrivate=True)
+    endpoints, zones = (
+        len(private.of_type(f"Microsoft.Network/{kind}")) for kind in ("privateEndpoints", "privateDnsZones")
+    )
+    (more,) = (one.more for one in choices.choices(Project()) if one.parameter == "isStoragePrivate")
+    assert more == endpoints * 720 * PRICES.network["endpoint_hour"] + zones * PRICES.network["zone"]
+    assert not [one for one in costs.idle(Project()) if one.part == "network.bicep"]
+
+
 def test_an_alert_that_looks_more_often_costs_more():
     """A choice has the price of its value, by the number of rules."""
     (more,) = (one.more for one in choices.choices(Project()) if (one.parameter, one.value) == ("alertMinutes", 5))
@@ -80,10 +91,10 @@ def test_an_alert_that_looks_more_often_costs_more():
     assert more == rules * (PRICES.logs.alert_rule[5] - PRICES.logs.alert_rule[15])
 
 
-def test_a_table_of_ones_own_may_lack_the_copies(tmp_path):
+def test_a_table_of_ones_own_may_lack_copies_and_network(tmp_path):
     """Tables that were written before 0.4.0 still load."""
     own = json.loads(BUILT_IN.read_text())
-    del own["redundancy"]
+    del own["redundancy"], own["network"]
     (tmp_path / "mine.json").write_text(json.dumps(own))
     assert load(tmp_path / "mine.json").requests == PRICES.requests
 

@@ -24,11 +24,13 @@ KNOWN = (
     'ME="$(az ad signed-in-user show',
     "az ad sp create",
     "az ad sp update",
+    "cd .stack/upload",
     "az rest --method post",
     "az functionapp list-flexconsumption-locations",
     "az functionapp config appsettings set",
     "az lock delete",
     "az login",
+    "az provider register",
     "az storage blob download-batch",
     "azd auth login",
     "azd down",
@@ -127,7 +129,7 @@ def test_core_tools_are_told_the_language():
     ]
     published = [line for text in texts for line in text.splitlines() if "functionapp publish" in line]
     assert published
-    assert [line for line in published if "--python" not in line or "--build remote" not in line] == []
+    assert [line for line in published if "--python" not in line or "--no-build" not in line] == []
 
 
 def test_what_the_page_says_of_the_scalers_rights_is_what_bicep_takes():

@@ -4,21 +4,23 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import urllib.request
 import venv
 from io import StringIO
 
+import pathspec
 import pytest
 from rich.console import Console
 
 from tests.waiting import LIMIT
 from tools.local import demo_jobs
+from tools.local.errors import StackError
 from tools.local.infra import package
 from tools.local.paths import ROOT, venv_python
 from tools.local.stack import StackOptions, running, sample_values
 
-#: Where the remote build puts what requirements.txt names, and where the worker looks for it.
-SITE = ".python_packages/lib/site-packages"
+SITE = package.SITE
 #: What the package says of itself in these tests, so that it cannot be taken for the project beside it.
 VERSION = "0.0.0+package"
 #: Loaded only where SLUICE_TELEMETRY asks for them, by an operator who has added their library.
@@ -37,11 +39,12 @@ print(json.dumps(names))
 
 @pytest.fixture(scope="module")
 def uploaded(tmp_path_factory):
-    """The package after the remote build: azd's files, and the requirements beside them."""
-    folder = package.build(tmp_path_factory.mktemp("package"))
+    """The package for the Python of these tests, as `make deploy` builds it."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    folder = package.build_upload(tmp_path_factory.mktemp("package"), version, python=sys.executable)
     (folder / "shared" / "__init__.py").write_text(f'__version__ = "{VERSION}"\n')
-    uv = [str(venv_python()), "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--target", str(folder / SITE)]
-    subprocess.run([*uv, "--requirement", str(folder / "requirements.txt")], check=True, timeout=LIMIT)
+    # Its bytecode is taken unseen, so it goes with the text that it was made of.
+    shutil.rmtree(folder / "shared" / "__pycache__")
     return folder
 
 
@@ -56,8 +59,8 @@ def empty_python(tmp_path_factory):
 def test_the_package_is_indexed_in_an_empty_environment(uploaded, empty_python):
     """The worker finds the same functions in it as in the project."""
     settings = {**sample_values(), "PYTHONPATH": str(uploaded / SITE)}
-    found = package.functions(uploaded, empty_python, settings)
-    assert found == package.functions(ROOT, venv_python(), sample_values())
+    found = package.functions(uploaded, [str(empty_python)], settings)
+    assert found == package.functions(ROOT, [str(venv_python())], sample_values())
     assert "accept_submission" in found
 
 
@@ -76,6 +79,25 @@ def test_every_module_of_the_package_can_be_imported(uploaded, empty_python):
     assert done.returncode == 0, done.stderr
     names = json.loads(done.stdout)
     assert {"shared.app.stages", "functions.tick", "shared.workloads.billing"} <= set(names)
+
+
+def test_bytecode_goes_up_and_is_taken_without_a_look_at_the_source(uploaded):
+    """A zip changes the time of a file, by which Python would compile everything again at each start."""
+    compiled = [*(uploaded / "functions").rglob("*.pyc"), *(uploaded / SITE / "msgspec").rglob("*.pyc")]
+    assert {"tick", "structs"} <= {file.name.split(".")[0] for file in compiled}
+    # The second word of the header: a hash is there, and nothing compares it.
+    assert {file.read_bytes()[4:8] for file in compiled} == {b"\1\0\0\0"}
+    ignored = pathspec.GitIgnoreSpec.from_lines((uploaded / ".funcignore").read_text().splitlines())
+    assert not any(ignored.match_file(file.relative_to(uploaded).as_posix()) for file in compiled)
+
+
+def test_a_package_with_another_hash_does_not_go_up(tmp_path):
+    """What was locked is what is uploaded, or nothing is."""
+    (tmp_path / package.LOCK).parent.mkdir()
+    (tmp_path / package.LOCK).write_text(f"isodate==0.7.2 --hash=sha256:{'0' * 64}\n")
+    (tmp_path / ".funcignore").write_text("tools/\n")
+    with pytest.raises(StackError, match="the packages for the upload cannot be installed"):
+        package.build_upload(tmp_path / "upload", "3.12", tmp_path)
 
 
 def test_nothing_secret_and_nothing_local_is_uploaded(tmp_path):

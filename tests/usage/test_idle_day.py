@@ -138,6 +138,21 @@ def test_every_trigger_of_registration_is_in_the_idle_day():
     assert one.bus_listeners == Installation(is_push=True).bus_listeners + 13
 
 
+@pytest.mark.parametrize(
+    ("settings", "one"),
+    [
+        ((), Installation()),
+        ((("SLUICE_DEQUEUE", "trigger"),), Installation(is_push=False)),
+        ((("SLUICE_CAPABILITIES", "registration"),), Installation(capabilities=(chosen("registration"),))),
+    ],
+    ids=["push", "trigger", "registration"],
+)
+def test_every_function_is_in_one_group(settings, one):
+    """Azure scales each function by itself. Those with a route share a group."""
+    sources = list(triggers(*settings).values())
+    assert one.function_groups == len([source for source in sources if source != "http"]) + ("http" in sources)
+
+
 @pytest.fixture
 def empty_azurite():
     """Storage that no other test has left anything in."""

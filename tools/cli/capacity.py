@@ -12,6 +12,7 @@ from shared.app import Stores
 from shared.payload import Limits
 from shared.usage import load as load_prices
 from tools.cli import capacity_view as view
+from tools.cli.cost_idle import installed
 from tools.cli.options import PROBLEM_FOUND, JsonOption, PricesOption, SettingsOption, connected
 from tools.cli.screen import Screen
 from tools.planning.azure_limits import INSTANCES, REGION
@@ -68,7 +69,9 @@ def show_capacity(  # noqa: PLR0913 - each is a property of the load or of the a
     ] = None,
     queues: Annotated[int, typer.Option(min=1, max=100, help="As SLUICE_WORK_QUEUES.")] = 1,
     instances: InstancesOption = None,
-    most: Annotated[int, typer.Option(min=1, max=INSTANCES.most, help="Maximum instance count of the app.")] = 100,
+    most: Annotated[
+        int, typer.Option(min=1, max=INSTANCES.most, help="Maximum instance count: of each function.")
+    ] = 100,
     round_trip: Annotated[
         float, typer.Option("--round-trip-ms", min=0, max=1000, help="Milliseconds of a request on its way. Assumed.")
     ] = 10.0,
@@ -104,8 +107,11 @@ def show_capacity(  # noqa: PLR0913 - each is a property of the load or of the a
         wanted = replace(wanted, wall=_measured_wall(workload, settings))
     if most > REGION.most:
         typer.echo(f"sluice: note that a region gives a subscription {REGION.most} {REGION.what}", err=True)
+    groups = installed(settings).function_groups
     machines = Machines(tasks=tasks, queues=queues, most=most, round_trip=round_trip / 1e3)
-    estimate = view.Estimate.of(wanted, machines, constants(), load_prices(prices), sorted(set(instances or STEPS)))
+    estimate = view.Estimate.of(
+        wanted, machines, constants(), load_prices(prices), sorted(set(instances or STEPS)), groups=groups
+    )
     if as_json:
         typer.echo(json.dumps(view.document(estimate)))
     else:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from typing import Self
 
 from rich.table import Table
@@ -21,6 +22,7 @@ from tools.planning.capacity_bill import (
 )
 from tools.planning.load import Load, Machines
 from tools.planning.measured import Constants
+from tools.planning.most import Most
 
 MIB = 1024 * 1024
 
@@ -40,10 +42,20 @@ class Estimate:
     memory: Sequence[StageMemory]
     segments: int
     shards: int
+    most: Most
 
     @classmethod
-    def of(cls, load: Load, machines: Machines, found: Constants, prices: Prices, instances: Sequence[int]) -> Self:
-        """Estimate a load for each number of instances, within the app's maximum."""
+    def of(  # noqa: PLR0913 - each is one fact about the load or about the app
+        cls,
+        load: Load,
+        machines: Machines,
+        found: Constants,
+        prices: Prices,
+        instances: Sequence[int],
+        *,
+        groups: int,
+    ) -> Self:
+        """Estimate a load for each number of instances, within the maximum of a function group."""
         steps = [one for one in instances if one <= machines.most] or [machines.most]
         return cls(
             load,
@@ -57,6 +69,7 @@ class Estimate:
             memory(load, machines, found),
             load.segments(found),
             load.shards(found),
+            Most(groups=groups, maximum=machines.most, gigabytes=Decimal(machines.gigabytes)),
         )
 
 
@@ -86,6 +99,9 @@ def document(one: Estimate) -> dict[str, object]:
         "retention_requests": one.asked.buried,
         "amount": plain(one.money.total),
         "currency": one.prices.currency,
+        "function_groups": one.most.groups,
+        "instances_at_most": one.most.instances,
+        "amount_of_an_hour_at_most": plain(one.most.price_hour(one.prices.functions)),
         "longest_tick_seconds": round(one.burial.longest, 3),
         "retention_seconds": round(one.burial.seconds, 3),
         "retention_ticks": one.burial.ticks,
@@ -143,5 +159,7 @@ def cost_rows(one: Estimate) -> Iterator[tuple[str, str]]:
     yield "retention, time of ticks", f"{burial.seconds:,.1f} s in {burial.ticks:,} ticks: {kept}"
     yield "retention keeps up with", f"{burial.most_a_day(load.transactions):,.0f} transactions a day"
     yield "longest tick", f"{burial.longest:.1f} s"
+    yield f"instances at most, of {one.most.groups} function groups", f"{one.most.instances:,}"
+    yield f"{currency}: an hour of so many", f"{one.most.price_hour(one.prices.functions):.2f}"
     for stage in one.memory:
         yield f"memory at most: {stage.stage}", f"{stage.most / MIB:,.0f} MiB ({stage.bound})"

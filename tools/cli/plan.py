@@ -2,6 +2,7 @@
 
 import json
 from datetime import timedelta
+from decimal import Decimal
 from typing import Annotated
 
 import typer
@@ -28,6 +29,7 @@ from shared.scaling import (
     sources_of,
 )
 from shared.usage import load
+from tools.cli.cost_idle import installed
 from tools.cli.cost_view import money, plain
 from tools.cli.options import (
     PROBLEM_FOUND,
@@ -40,6 +42,7 @@ from tools.cli.options import (
     connected,
 )
 from tools.cli.screen import Screen
+from tools.planning.most import Most
 
 #: Placeholders in the printed commands for options that were not given.
 UNSAID = {"subscription": "SUBSCRIPTION", "group": "GROUP", "name": "APP"}
@@ -84,13 +87,27 @@ def plan_for_gate(  # noqa: PLR0913 - each is one fact about the installation or
             chunk_seconds=seconds or measured,
             memory_mb=memory,
         )
-        found = plan(held, wanted, load(prices).functions)
+        functions = load(prices).functions
+        found = plan(held, wanted, functions)
+        most = Most(groups=installed(settings).function_groups, maximum=found.maximum, gigabytes=memory / Decimal(1024))
+        most_hour = most.price_hour(functions)
         delays = sources.first_chunk_delays(gate, records_of(stores).read().record.past)
         if as_json:
-            document = {**_document(gate, held, wanted, found), "first_chunk": _delays_document(delays)}
+            document = {
+                **_document(gate, held, wanted, found),
+                "first_chunk": _delays_document(delays),
+                "function_groups": most.groups,
+                "instances_at_most": most.instances,
+                "amount_of_an_hour_at_most": plain(most_hour),
+            }
             typer.echo(json.dumps(document))
         else:
             _print(gate, held, wanted, found, site=site, delays=delays)
+            if held.jobs:
+                typer.echo(
+                    f"The maximum holds for each of {most.groups} function groups. An hour with all of them at it costs "
+                    f"{money(most_hour)} USD. `SLUICE_BUDGET_PER_DAY` slows the work before that."
+                )
         if apply:
             command = AuditedAct(by, "scale apply", site.path, why, {"gate": gate})
             with connect_manager(endpoint) as manager:

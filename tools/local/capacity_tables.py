@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from shared.usage import load as load_prices
+from shared.usage import Installation, load as load_prices
 from tools.cli import capacity_view as view
 from tools.local.infra.tables import Table
 from tools.planning.azure_limits import LIMITS
@@ -98,7 +98,10 @@ def azure() -> Table:
 
 def _estimates() -> dict[str, view.Estimate]:
     prices = load_prices()
-    return {name: view.Estimate.of(load, Machines(), constants(), prices, STEPS) for name, load in LOADS.items()}
+    return {
+        name: view.Estimate.of(load, Machines(), constants(), prices, STEPS, groups=Installation().function_groups)
+        for name, load in LOADS.items()
+    }
 
 
 def _shown(value: Any) -> str:

@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from tools.local.infra import capabilities, checks, package
 from tools.local.infra.checks.app_settings import given_settings
 from tools.local.infra.checks.parameters import FILE, environment_of
 from tools.local.infra.project import Project
-from tools.local.installation import ensure_app
+from tools.local.installation import ensure_app, find_python
 from tools.local.paths import ROOT
 
 #: An output of infra/main.bicep, which azd keeps: without it nothing was created yet.
@@ -46,7 +45,7 @@ def _run(root: Path, *, is_check: bool) -> int:
     azd = shutil.which("azd")
     if azd is None and not is_check:
         raise StackError(
-            "azd is not on the PATH: install the Azure Developer CLI (1.10 or later), or check alone by "
+            "azd is not on the PATH: install the Azure Developer CLI (1.23.5 or later), or check alone by "
             "`make deploy ARGS=--check`"
         )
     values = _values(azd, root) if azd else {}
@@ -102,10 +101,9 @@ def _check(project: Project, values: Mapping[str, str]) -> None:
     if wrong:
         raise StackError("; ".join(map(str, wrong)))
     _refuse_unread(project, values)
-    settings = _settings(project, {**os.environ, **values})
-    python = ensure_app(project.root / "requirements.txt")
-    with tempfile.TemporaryDirectory(prefix="sluice-package-") as folder:
-        found = package.functions(package.build(Path(folder), project.root), python, settings)
+    given = _parameters(project, {**os.environ, **values})
+    settings = _settings(project, given)
+    found = _built(project.root, str(given["pythonVersion"]), settings)
     workloads = lay(read_own(project.root, settings), settings).settings.get("SLUICE_WORKLOADS", BILLING)
     print(f"sluice deploy: the package loads: {len(found)} functions, workloads {workloads}")
     if others := _not_in_git(project.root):
@@ -129,12 +127,30 @@ def _refuse_unread(project: Project, values: Mapping[str, str]) -> None:
         )
 
 
-def _settings(project: Project, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the app's settings as the template makes them of the parameters' file and azd's values."""
+def _built(root: Path, version: str, settings: Mapping[str, str]) -> list[str]:
+    """Build what goes up, and return the functions that its Python finds in it with its own packages alone."""
+    python = find_python(version)
+    folder = package.build_upload(root / package.UPLOAD, version, root, python)
+    if python:
+        # Without the packages of this interpreter: those of the folder have to be enough.
+        return package.functions(folder, [python, "-S"], {**settings, "PYTHONPATH": str(folder / package.SITE)})
+    print(
+        f"sluice deploy: python{version} is not here, so the package has no bytecode, and was loaded by another Python",
+        flush=True,
+    )
+    return package.functions(folder, [str(ensure_app(root / "requirements.txt"))], settings)
+
+
+def _parameters(project: Project, environment: Mapping[str, str]) -> dict[str, Any]:
+    """Return the parameters of the deployment, of their file and azd's values."""
     types = {name: one.type for name, one in project.deployed().templates[project.main.resolve()].parameters.items()}
-    given = {
+    return {
         name: _value(one["value"], types[name], environment) for name, one in project.json(FILE)["parameters"].items()
     }
+
+
+def _settings(project: Project, given: Mapping[str, Any]) -> dict[str, str]:
+    """Return the app's settings as the template makes them of these parameters."""
     deployment = project.deployed_with_own(**{name: value for name, value in given.items() if value != ""})
     return {name: str(value) for name, value in given_settings(deployment).items()}
 

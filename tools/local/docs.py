@@ -196,6 +196,11 @@ def _prices() -> str:
         ("a GB-second, on demand", str(prices.functions.gb_second)),
         ("a GB-second, always ready and idle", str(prices.functions.ready_gb_second)),
     ]
+    rows += [
+        ("a private endpoint, an hour", str(prices.network["endpoint_hour"])),
+        ("a GB that passes one, either way", str(prices.network["endpoint_gb"])),
+        ("a private DNS zone, a month", str(prices.network["zone"])),
+    ]
     for name, one in prices.redundancy.items():
         rows.append((f"a GB of blobs kept for a month, {name}", str(one.gb)))
         rows.append((f"a request of storage, {name}, against Standard_LRS", f"at most {one.requests} times"))

@@ -115,19 +115,27 @@ def python_of_worker() -> str:
     if sys.version_info[:2] in WORKER_PYTHONS:
         return sys.executable
     for major, minor in WORKER_PYTHONS:
-        version = f"{major}.{minor}"
-        # What pyenv puts on the PATH runs only the versions that are chosen.
-        environment = {**os.environ, "PYENV_VERSION": version}
-        with suppress(OSError):
-            command = [f"python{version}", "-c", "import ensurepip, sys; print(sys.executable)"]
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-            if done.returncode == 0:
-                return done.stdout.strip()
-    found = ".".join(map(str, sys.version_info[:3]))
+        if found := find_python(f"{major}.{minor}"):
+            return found
+    this = ".".join(map(str, sys.version_info[:3]))
     raise SetupError(
-        f"Microsoft's worker library needs Python 3.13 or later with venv; this is {found}, and neither python3.13 "
+        f"Microsoft's worker library needs Python 3.13 or later with venv; this is {this}, and neither python3.13 "
         "nor python3.14 on the PATH runs"
     )
+
+
+def find_python(version: str) -> str | None:
+    """Return an interpreter of this version, as 3.13: this one, or one on the PATH that has venv."""
+    if version == ".".join(map(str, sys.version_info[:2])):
+        return sys.executable
+    # What pyenv puts on the PATH runs only the versions that are chosen.
+    environment = {**os.environ, "PYENV_VERSION": version}
+    with suppress(OSError):
+        command = [f"python{version}", "-c", "import ensurepip, sys; print(sys.executable)"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return done.stdout.strip()
+    return None
 
 
 def ensure_browser() -> None:

@@ -142,7 +142,9 @@ def _ceilings(load: Load, machines: Machines, found: Constants) -> Iterable[Ceil
     tasks = allowed / load.chunk_wall(found) if load.wall else math.inf
     why = f"{allowed} tasks in slots of {machines.slot}: {working} instances work at a time"
     yield ceiling("tasks that the rules allow", min(tasks, working * one / load.chunk), why)
-    yield ceiling("maximum instance count", machines.most * one / load.chunk, f"{machines.most}, a setting of the app")
+    yield ceiling(
+        "maximum instance count", machines.most * one / load.chunk, f"{machines.most} of each function, a setting"
+    )
     dispatchers = min(load.jobs, machines.most)
     put = max(found.put, machines.round_trip / MOST)
     yield ceiling("dispatch, one process per job", dispatchers / put, f"{put * 1000:.2g} ms per chunk, measured")

@@ -102,7 +102,7 @@ class Machines:
     slot: int = 4
     slots: int = 4
     queues: int = 1
-    #: The maximum instance count of the app.
+    #: The maximum instance count, which bounds each function group: here that of `drain_work`.
     most: int = 100
     gigabytes: int = INSTANCE_GB
     #: Seconds of a request on its way, there and back. Assumed.

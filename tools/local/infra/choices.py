@@ -16,6 +16,9 @@ CHOICES: Final[tuple[tuple[str, Any], ...]] = (
     ("blobSoftDeleteDays", 7),
     ("containerSoftDeleteDays", 7),
     ("isStorageLocked", True),
+    ("isStoragePrivate", True),
+    ("hasTraces", True),
+    ("hasRollingUpdates", True),
     ("alertWebhook", "https://example.com/alerts"),
     ("alertMinutes", 5),
     ("instanceMemoryMB", 4096),
@@ -50,6 +53,10 @@ def _by_gb(parameter: str, value: Any, prices: Prices) -> str:
         found = prices.redundancy[value]
         copied = f", and {found.gb_copied} for each one that is copied" if found.gb_copied else ""
         return f"{found.gb} a month, not {usual}{copied}"
+    if parameter == "isStoragePrivate":
+        return f"{prices.network['endpoint_gb']} for each one that passes an endpoint, either way"
+    if parameter == "hasTraces":
+        return f"{prices.logs.gb} for each one of spans"
     if parameter.endswith("SoftDeleteDays"):
         what = "deleted or overwritten" if parameter.startswith("blob") else "in a deleted container"
         return f"{usual * value / MONTH.days:.4f} for each one {what}"

@@ -27,6 +27,7 @@ from shared.usage import (
 from tools.local.infra.deployment import Deployment
 from tools.local.infra.project import Project
 from tools.local.infra.resource import Resource
+from tools.planning.most import Most
 
 #: What a tick's instance is billed for at the least, and for each chunk at the most that is likely.
 LEAST_SECONDS: Final = 1
@@ -42,6 +43,7 @@ PURPOSES: Final = {
     "monitoring.bicep": "logs and metrics",
     "host-storage.bicep": "the host's own account, and the app's package",
     "app-storage.bicep": "queues, payloads, results, tables",
+    "network.bicep": "private addresses of both accounts",
     "service-bus.bicep": "results and signals",
     "roles-of-app.bicep": "what the app may do",
     "roles-of-publishers.bicep": "what publishers may do",
@@ -113,6 +115,7 @@ def idle(project: Project, prices: Prices | None = None, **parameters: Any) -> l
         ),
         *_tick(deployment, table),
         *_requests(deployment, table),
+        *_network(deployment, table),
     ]
 
 
@@ -145,6 +148,15 @@ def _requests(deployment: Deployment, prices: Prices) -> Iterator[Cost]:
         yield Cost(said, f"{number:,} requests", amount, is_assumed=who is Who.PLATFORM, part="app-storage.bicep")
 
 
+def _network(deployment: Deployment, prices: Prices) -> Iterator[Cost]:
+    endpoints = len(deployment.of_type("Microsoft.Network/privateEndpoints"))
+    zones = len(deployment.of_type("Microsoft.Network/privateDnsZones"))
+    if endpoints:
+        hours = MONTH // timedelta(hours=1)
+        amount = endpoints * hours * prices.network["endpoint_hour"] + zones * prices.network["zone"]
+        yield Cost("private addresses", f"{endpoints} endpoints, {zones} DNS zones", amount, part="network.bicep")
+
+
 def app_account(deployment: Deployment) -> Resource:
     """Return the app's own account, which holds everything that is a job's."""
     accounts = deployment.of_type("Microsoft.Storage/storageAccounts")
@@ -155,6 +167,17 @@ def deployed(*, instances: int = 1, rooms: int = 0, capabilities: tuple[Chosen, 
     """Return an installation whose host polls as host.json says."""
     seconds = polling_seconds(Project().json("host.json"), {})
     return Installation(polling_seconds=seconds, instances=instances, rooms=rooms, capabilities=capabilities)
+
+
+def most(capabilities: tuple[Chosen, ...]) -> Most:
+    """Return the most instances of a deployment whose parameters were left alone."""
+    (site,) = Project().deployed().of_type("Microsoft.Web/sites")
+    scale = site.properties["functionAppConfig"]["scaleAndConcurrency"]
+    return Most(
+        groups=deployed(capabilities=capabilities).function_groups,
+        maximum=scale["maximumInstanceCount"],
+        gigabytes=Decimal(scale["instanceMemoryMB"]) / 1024,
+    )
 
 
 def work(prices: Prices | None = None) -> list[Cost]:

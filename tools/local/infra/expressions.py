@@ -216,6 +216,7 @@ def _place(value: Sequence[Any], wanted: Any) -> int:
 
 
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "any": lambda value: value,
     "concat": _concat,
     "contains": lambda value, wanted: wanted in value,
     "flatten": lambda value: [one for part in value for one in part],
@@ -233,7 +234,10 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "subscriptionResourceId": lambda kind, name: f"/subscriptions/…/{kind}/{name}",
     "take": lambda value, count: value[:count],
     "tenant": lambda: {"tenantId": Unknown("tenant().tenantId")},
-    "environment": lambda: {"authentication": {"loginEndpoint": "https://login.microsoftonline.com/"}},
+    "environment": lambda: {
+        "authentication": {"loginEndpoint": "https://login.microsoftonline.com/"},
+        "suffixes": {"storage": "core.windows.net"},
+    },
     "trim": lambda text: str(text).strip(),
     "toLower": lambda text: str(text).lower(),
     "union": _union,

@@ -1,10 +1,15 @@
-"""The package as azd makes it: the project's folder without the files that .funcignore names. And the functions in it."""
+"""The package that azd uploads: the project's files without those that .funcignore names, the packages of the lock, and bytecode.
+
+It is built here for the Python of the app: a remote build of Flex Consumption took another one (Azure/azure-dev #8538, 2026-06-05),
+and refuses 3.14 (Azure/azure-functions-python-worker #1801, 2025-11-18).
+"""
 
 import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pathspec
@@ -12,6 +17,15 @@ import pathspec
 from tools.local.errors import StackError
 from tools.local.paths import ROOT
 
+#: Where azure.yaml tells azd to find the package, below the project's folder.
+UPLOAD = ".stack/upload"
+#: Where the worker looks for packages.
+SITE = ".python_packages/lib/site-packages"
+LOCK = "tools/requirements-upload.txt"
+#: That of Flex Consumption, and old enough for each wheel.
+PLATFORM = "x86_64-manylinux_2_28"
+#: azd drops bytecode where there is no file of this name (azure-dev, cli/azd/pkg/project/project_utils.go, read 2026-11-27).
+_IGNORE_FILE = "# Nothing here stays behind: this file makes azd keep the bytecode.\n"
 #: azd always leaves these out, with any .funcignore.
 ALWAYS_OUT = (".azure/", ".funcignore", "local.settings.json")
 #: Loads the app as the worker does, and prints the names of its functions.
@@ -39,11 +53,33 @@ def build(target: Path, root: Path = ROOT) -> Path:
     return target
 
 
-def functions(folder: Path, python: Path, settings: Mapping[str, str]) -> list[str]:
+def build_upload(target: Path, version: str, root: Path = ROOT, python: str | None = None) -> Path:
+    """Make the whole package anew for this version of Python. An interpreter of that version adds bytecode."""
+    shutil.rmtree(target, ignore_errors=True)
+    build(target, root)
+    # Wheels alone: what is built from source would be built for this machine.
+    wanted = ["--python-platform", PLATFORM, "--python-version", version, "--only-binary", ":all:", "--require-hashes"]
+    uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--target", str(target / SITE)]
+    _run([*uv, *wanted, "--requirement", str(root / LOCK)], "the packages for the upload cannot be installed")
+    if python:
+        # Not by the time of a file, which a zip changes: then each start would compile everything again.
+        compile_all = ["-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash", str(target)]
+        _run([python, *compile_all], "the package cannot be compiled")
+    (target / ".funcignore").write_text(_IGNORE_FILE)
+    return target
+
+
+def _run(command: list[str], fault: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise StackError(f"{fault}: {' '.join((done.stderr or done.stdout).split())[-300:]}")
+
+
+def functions(folder: Path, python: Sequence[str], settings: Mapping[str, str]) -> list[str]:
     """Return the functions that the worker finds in a package with these settings, and with nothing else on its path."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith(("PYTHON", "SLUICE", "Sluice"))}
     done = subprocess.run(
-        [str(python), "-B", "-c", _INDEX],
+        [*python, "-B", "-c", _INDEX],
         cwd=folder,
         env={**kept, **settings},
         capture_output=True,

@@ -12,6 +12,7 @@ from tools.local.infra.bicep import Parameter, Template, read
 from tools.local.infra.capabilities import chosen
 from tools.local.infra.checks import roles
 from tools.local.infra.checks.parameters import default_of, environment_of
+from tools.local.infra.facts import FACTS
 from tools.local.infra.project import Project
 
 Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
@@ -45,6 +46,16 @@ def work() -> Table:
     found = costs.work()
     total = sum(cost.amount for cost in found)
     return _costs("a million transactions in one job", found, [("**in all**", "", f"**{total:.4f}**")])
+
+
+def at_most() -> Table:
+    """Return the most instances and their price, without a capability and with each."""
+    head = ("capabilities", "function groups", "instances of each", f"an hour if all work, {load().currency}")
+    found = {"none": costs.most(()), **{f"`{said}`": costs.most((chosen(said),)) for said in builtin_names()}}
+    return head, [
+        (said, str(one.groups), str(one.maximum), f"{one.price_hour(load().functions):.2f}")
+        for said, one in found.items()
+    ]
 
 
 def chosen_prices() -> Table:
@@ -104,13 +115,21 @@ def who_may() -> Table:
     return ("who", "role", "on"), [(who, role, scope) for who, pairs in said.items() for role, scope in sorted(pairs)]
 
 
+def facts() -> Table:
+    """Return the facts about Azure, with source, check and mistake."""
+    rows = [(one.says, one.source, f"`{one.check}`", one.mistake) for one in FACTS]
+    return ("fact", "source", "check of `make check`", "mistake that turns it red"), rows
+
+
 TABLES: Final[Mapping[str, Callable[[], Table]]] = {
     "deploy-parts": parts,
     "deploy-parameters": parameters,
     "deploy-idle": idle,
     "deploy-work": work,
+    "deploy-most": at_most,
     "deploy-choices": chosen_prices,
     "rooms": rooms,
     **{said: partial(of_capability, said) for said in builtin_names()},
     "deploy-roles": who_may,
+    "azure-facts": facts,
 }

@@ -56,6 +56,10 @@ _ADDRESS: Final = re.compile(r"https://(\w+)\.")
 _HOST_JSON: Final = "AzureFunctionsJobHost__"
 POLL: Final = f"{_HOST_JSON}extensions__queues__maxPollingInterval"
 
+#: The worker's switch of its exporter, and that of Sluice's spans
+#: (azure-functions-python-worker, constants.py: PYTHON_APPLICATIONINSIGHTS_ENABLE_TELEMETRY, read 2026-11-27).
+TRACES: Final = {"PYTHON_APPLICATIONINSIGHTS_ENABLE_TELEMETRY": "true", "SLUICE_TELEMETRY": "otel"}
+
 
 def check(project: Project) -> Iterator[Finding]:
     """Yield settings that are missing, unknown or refused."""
@@ -81,9 +85,19 @@ def check(project: Project) -> Iterator[Finding]:
     yield from _threads(project, given)
     yield from _outputs(deployment)
     yield from _warming(project)
+    yield from _traced(project)
     yield from _capabilities(project)
     yield from _workloads(project)
     yield from _sample(project)
+
+
+def _traced(project: Project) -> Iterator[Finding]:
+    """Yield settings of traces that are there unasked, or missing: the exporter without its spans, or these without it."""
+    for is_wanted in (True, False):
+        given = given_settings(project.deployed(hasTraces=is_wanted))
+        found = {name: given.get(name) for name in TRACES}
+        if found != (TRACES if is_wanted else dict.fromkeys(TRACES)):
+            yield Finding("infra", f"with hasTraces {is_wanted}, the app has {found}")
 
 
 def _warming(project: Project) -> Iterator[Finding]:

@@ -1,33 +1,39 @@
 """azure.yaml as azd takes it, in agreement with the deployed resources."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import yaml
 from jsonschema import Draft202012Validator
 
+from tools.local.infra import package
 from tools.local.infra.finding import Finding
 from tools.local.infra.project import Project
 
-_COMMAND: Final[dict[str, Any]] = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["shell", "run", "continueOnError"],
-    "properties": {
-        "shell": {"enum": ["sh", "pwsh"]},
-        "run": {"type": "string", "minLength": 1},
-        "interactive": {"type": "boolean"},
-        # An examination that fails would stop `azd up` between the resources and the code.
-        "continueOnError": {"const": True},
-    },
-}
-#: Without a command for its system azd ends (azure-dev, cli/azd/pkg/ext/hooks_manager.go, read 2026-11-27).
-_HOOK: Final[dict[str, Any]] = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["posix", "windows"],
-    "properties": {"posix": _COMMAND, "windows": _COMMAND},
-}
+
+def _hook(*, goes_on: bool) -> dict[str, Any]:
+    """Return the form of a hook. Without a command for its system azd ends (azure-dev, hooks_manager.go, read 2026-11-27)."""
+    command = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["shell", "run", "continueOnError"],
+        "properties": {
+            "shell": {"enum": ["sh", "pwsh"]},
+            "run": {"type": "string", "minLength": 1},
+            "interactive": {"type": "boolean"},
+            "continueOnError": {"const": goes_on},
+        },
+    }
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["posix", "windows"],
+        "properties": {"posix": command, "windows": command},
+    }
+
+
+#: The command that builds the package.
+BUILD: Final = "make deploy ARGS=--check"
 #: The part of azd's format that this project uses: any other key was not read in its documentation.
 SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
@@ -58,7 +64,8 @@ SCHEMA: Final[dict[str, Any]] = {
             "type": "object",
             "additionalProperties": False,
             "required": ["postprovision", "postdeploy"],
-            "properties": dict.fromkeys(("postprovision", "postdeploy"), _HOOK),
+            # An examination that fails would stop `azd up` between the resources and the code.
+            "properties": dict.fromkeys(("postprovision", "postdeploy"), _hook(goes_on=True)),
         },
         "services": {
             "type": "object",
@@ -66,12 +73,21 @@ SCHEMA: Final[dict[str, Any]] = {
             "additionalProperties": {
                 "type": "object",
                 "additionalProperties": False,
-                "required": ["project", "language", "host"],
+                "required": ["project", "language", "host", "dist", "remoteBuild", "hooks"],
                 "properties": {
                     "project": {"type": "string"},
                     "language": {"enum": ["python", "py"]},
                     "host": {"const": "function"},
-                    "remoteBuild": {"type": "boolean"},
+                    "dist": {"const": package.UPLOAD},
+                    # A remote build of Flex Consumption took another Python (Azure/azure-dev #8538, 2026-06-05).
+                    "remoteBuild": {"const": False},
+                    "hooks": {
+                        "type": "object",
+                        "additionalProperties": False,
+                        "required": ["prepackage"],
+                        # Without a package there is nothing to upload.
+                        "properties": {"prepackage": _hook(goes_on=False)},
+                    },
                 },
             },
         },
@@ -98,5 +114,13 @@ def check(project: Project) -> Iterator[Finding]:
     if sorted(map(str, tags)) != sorted(document["services"]):
         yield Finding("azure.yaml", f"services {sorted(document['services'])} are not those that Bicep tags: {tags}")
     for name, service in document["services"].items():
-        if not (project.root / service["project"] / "host.json").exists():
-            yield Finding("azure.yaml", f"service {name}: there is no host.json in {service['project']}")
+        yield from _service(project, name, service)
+
+
+def _service(project: Project, name: str, service: Mapping[str, Any]) -> Iterator[Finding]:
+    if (said := service["hooks"]["prepackage"]["posix"]["run"]) != BUILD:
+        yield Finding(
+            "azure.yaml", f"service {name}: prepackage runs {said!r}, expected {BUILD!r}: it builds the package"
+        )
+    if not (project.root / service["project"] / "host.json").exists():
+        yield Finding("azure.yaml", f"service {name}: there is no host.json in {service['project']}")

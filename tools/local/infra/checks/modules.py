@@ -15,6 +15,7 @@ def check(project: Project) -> Iterator[Finding]:
         isStorageLogged=True,
         alertEmail="a@b.example",
         rooms=with_rooms(),
+        isStoragePrivate=True,
         hasWarming=True,
         capabilities=",".join(builtin_names()),
         consoleClientId=CONSOLE,

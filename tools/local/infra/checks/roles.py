@@ -29,6 +29,9 @@ ROLES: Final[Mapping[str, str]] = {
     "Website Contributor": "de139f84-1756-47ae-9be6-808fbbe84772",
 }
 APP: Final = "the app"
+#: It also deletes the container: its action Microsoft.Storage/storageAccounts/blobServices/containers/delete (built-in roles for
+#: storage, learn.microsoft.com, read 2026-11-27). The parameter publisherRole names one without.
+CONTAINER: Final = "Storage Blob Data Contributor"
 #: The identity that changes the app's scale, where the operator wants it.
 WARM: Final = "the app's identity for instances"
 _HOST, _APP, _BUS, _LOGS, _SITE = "host's account", "app's account", "namespace", "component", "app"
@@ -39,8 +42,13 @@ def of_publishers(room: str = "") -> set[tuple[str, str]]:
     return {
         ("Azure Service Bus Data Sender", f"bus queue {HINTS}"),
         ("Storage Queue Data Message Sender", f"queue {submission_queue(room)}"),
-        ("Storage Blob Data Contributor", f"container {payload_container(room)}"),
+        (CONTAINER, f"container {payload_container(room)}"),
     }
+
+
+def of_publishers_by(role: str) -> set[tuple[str, str]]:
+    """Return the roles of a publisher where the operator has a role of their own for the container."""
+    return {(role if name == CONTAINER else name, scope) for name, scope in of_publishers()}
 
 
 def of_app(root: Path) -> set[tuple[str, str]]:
@@ -147,6 +155,10 @@ def _compare(assignments: list[Resource], wanted_by: Mapping[str, set[tuple[str,
 def _choices(project: Project) -> Iterator[Finding]:
     """Yield choices of the operator that do not give what they say."""
     own = "11111111-2222-3333-4444-555555555555"
+    given_roles = project.deployed(publisherRole=own, rooms=with_rooms()).of_type(_ASSIGNMENTS)
+    pairs = {(_role(one), scope_of(one)) for one in given_roles if _who(one) == PUBLISHER}
+    if pairs != of_publishers_by(own):
+        yield Finding("infra", f"with publisherRole {own} a publisher has: {', '.join(sorted(map(_words, pairs)))}")
     entities = {str(one) for one in listened(project.root)}
     for rights, scopes in (("entities", entities), ("namespace", {_BUS}), ("none", set[str]())):
         for given, role in (("", COUNTS), (own, own)):

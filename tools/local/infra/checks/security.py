@@ -62,7 +62,9 @@ def check(project: Project) -> Iterator[Finding]:
             if found := FORBIDDEN_WORDS.search(line):
                 yield Finding(f"{file.name}:{number}", f"{found[0]}: use roles, no key leaves its resource")
     # Everything that can be switched on is on.
-    deployment = project.deployed(isStorageLogged=True, alertEmail="a@b.example", rooms=with_rooms())
+    deployment = project.deployed(
+        isStorageLogged=True, isStoragePrivate=True, alertEmail="a@b.example", rooms=with_rooms()
+    )
     for resource in deployment.resources:
         yield from _required(resource)
         yield from _named(resource)
