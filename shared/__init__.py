@@ -3,4 +3,4 @@
 Reading order: `topology` (every entity by name), then the package of the capability at hand.
 """
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"

@@ -77,9 +77,12 @@ class Outbox:
         """Leave a pointer, before the state with the messages: the writer may crash right after that state."""
         return self._pending.add(Pointer(self._kind, self._clock.now() + self._grace, owner))
 
-    def flush(self, owner: str, pointer: Pointer | None = None) -> int:
-        """Send the unsent messages in order, then remove the pointer to them. Return how many were sent."""
-        unsent = self._store.unsent(owner)
+    def flush(self, owner: str, pointer: Pointer | None = None, known: Sequence[OutgoingMessage] | None = None) -> int:
+        """Send the unsent messages in order, then remove the pointer to them. Return how many were sent.
+
+        `known`: all of them, where their writer knows that. Else they are read.
+        """
+        unsent = self._store.unsent(owner) if known is None else known
         for message in unsent:
             self._send(message)
             # Only after it was sent: sending it twice is harmless, losing it is not.

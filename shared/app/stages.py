@@ -205,7 +205,7 @@ class AppStages:
             plans=stores.plans,
             ids=stores.ids,
             gates=stores.held_work,
-            start=self.starter.start,
+            starter=self.starter,
             pending=stores.pending,
             clock=self.clock,
             sums={name: self.workloads.find(name).sums for name in self.workloads},

@@ -15,7 +15,10 @@ from shared.azure.bus import (
     BusReceiver as BusReceiver,
     BusSender as BusSender,
     Destination as Destination,
+    is_login_refused as is_login_refused,
     is_missing as is_missing,
+    is_silent as is_silent,
+    peek as peek,
     read_front as read_front,
 )
 from shared.azure.connection_settings import (

@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any, Final, Literal, NamedTuple, get_args
 from weakref import ReferenceType, ref
 
-from azure.core.exceptions import AzureError, ResourceNotFoundError
+from azure.core.exceptions import AzureError, ResourceNotFoundError, ServiceRequestError, ServiceResponseError
 from azure.servicebus import (
     AutoLockRenewer,
     ServiceBusClient,
@@ -27,12 +27,15 @@ from azure.servicebus.exceptions import (
     MessageSizeExceededError,
     MessagingEntityNotFoundError,
     ServiceBusAuthenticationError,
+    ServiceBusAuthorizationError,
+    ServiceBusConnectionError,
     ServiceBusError,
     ServiceBusServerBusyError,
 )
 
 from shared.azure.connections import Connections
 from shared.azure.meter import BusOperation, Cause, because
+from shared.azure.transport import is_refused
 from shared.clock import Closing
 
 #: The library's errors if it could not send. It raises ValueError for a sender that it has closed by itself.
@@ -359,7 +362,19 @@ def _body_of(message: ServiceBusReceivedMessage) -> bytes:
 def read_front(connections: Connections, queue: str) -> datetime | None:
     """Return when the oldest message of a queue was put there, or None if it has none. The errors are FAILURES."""
     connections.meter.count_bus(BusOperation.PEEK, queue)
-    with connections.bus_client() as client, client.get_queue_receiver(queue) as receiver:
+    with connections.bus_client() as client:
+        return peek(client, queue)
+
+
+def peek(
+    client: ServiceBusClient, entity: str, subscription: str = "", *, session: str | None = None
+) -> datetime | None:
+    """Return when the oldest message of a queue, a subscription or a session was put there. None: it is empty."""
+    if subscription:
+        receiver = client.get_subscription_receiver(entity, subscription, session_id=session)
+    else:
+        receiver = client.get_queue_receiver(entity, session_id=session)
+    with receiver:
         found = receiver.peek_messages(max_message_count=1)
     return found[0].enqueued_time_utc if found else None
 
@@ -372,3 +387,13 @@ def is_missing(error: AzureError) -> bool:
     if isinstance(error, ServiceBusAuthenticationError):
         return getattr(error.inner_exception, "status_code", None) == _NOT_FOUND
     return isinstance(error, (ResourceNotFoundError, MessagingEntityNotFoundError))
+
+
+def is_login_refused(error: AzureError) -> bool:
+    """Check whether storage or the bus answered, but refused this login."""
+    return is_refused(error) or isinstance(error, (ServiceBusAuthenticationError, ServiceBusAuthorizationError))
+
+
+def is_silent(error: AzureError) -> bool:
+    """Check whether no service answered: storage gave no status, or no connection to the bus came about."""
+    return isinstance(error, (ServiceRequestError, ServiceResponseError, ServiceBusConnectionError))

@@ -28,6 +28,7 @@ from shared.ledger.job_decisions import (
     may_start as may_start,
     next_look as next_look,
     next_warning as next_warning,
+    note_ahead as note_ahead,
     note_gate_passed as note_gate_passed,
     note_lane as note_lane,
     note_missing_plan as note_missing_plan,
@@ -47,6 +48,7 @@ from shared.ledger.ledger import (
     change as change,
     commit as commit,
     counting as counting,
+    insert as insert,
 )
 from shared.ledger.records import (
     CLOSED as CLOSED,

@@ -18,7 +18,7 @@ from shared.errors import JobStateError
 from shared.gate import Reading, must_dispatch
 from shared.grammar import ZERO, plus
 from shared.ledger.ledger import Listed
-from shared.ledger.records import ENDED, FINISHED, Job, JobState, PlanBlob, Risk, Totals
+from shared.ledger.records import ENDED, FINISHED, Job, JobState, PlanBlob, PlanText, Risk, Totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ def judge(existing: Job, content_hash: str, hash_before: str | None = None) -> J
     )
 
 
-def record_plan(job: Job, plan: PlanBlob, chunks: int, items: int, id_base: int | None) -> Job:
+def record_plan(job: Job, plan: PlanBlob | PlanText, chunks: int, items: int, id_base: int | None) -> Job:
     """Record the plan. The plan that was recorded first stays, because ids were reserved for it."""
     if job.plan is not None:
         return job
@@ -278,10 +278,15 @@ def may_dispatch(job: Job) -> bool:
     return is_open and job.plan is not None and may_start(job) and not is_noted_ahead(job)
 
 
+def note_ahead(job: Job, now: datetime) -> Job:
+    """Note in the row of a new job that all of its chunks were put, before they are."""
+    return replace(job, state=JobState.DISPATCHING, dispatch_cursor=job.chunks, started_at=now)
+
+
 def is_noted_ahead(job: Job) -> bool:
     """Check whether its row was written with its cursor at the end, before its chunks were put.
 
-    Version 0.5.0 accepts small jobs so. Any other job is running when its cursor is at the end.
+    Small jobs are accepted so. Any other job is running when its cursor is at the end.
     """
     return job.state is JobState.DISPATCHING and 0 < job.chunks <= job.dispatch_cursor
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from shared.azure import TABLE, Charge, RequestTally, charges, current_cause, tally_requests
 from shared.clock import LOST_RACES, Retry
@@ -152,7 +152,16 @@ class _Count:
             self._noted = total
         return written
 
+    def insert(self, ledger: Ledger, job: Job) -> tuple[Job, bool]:
+        total = Counter(charges(self._tally)) + Counter({str(Charge(TABLE, current_cause().value)): _OF_AN_INSERT})
+        found, is_new = ledger.insert(job.add_requests(total - self._noted))
+        if is_new:
+            self._noted = total
+        return found, is_new
 
+
+#: The row, and its line in the list of jobs.
+_OF_AN_INSERT: Final = 2
 _count: ContextVar[_Count | None] = ContextVar("count", default=None)
 
 
@@ -165,6 +174,12 @@ def counting() -> Iterator[RequestTally]:
             yield tally
         finally:
             _count.reset(token)
+
+
+def insert(ledger: Ledger, job: Job) -> tuple[Job, bool]:
+    """Insert into the ledger. Within `counting`, note all requests so far, these included: no commit may follow."""
+    count = _count.get()
+    return ledger.insert(job) if count is None else count.insert(ledger, job)
 
 
 def commit(

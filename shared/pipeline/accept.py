@@ -3,11 +3,14 @@
 Every step may be repeated. The job's row is inserted once, and its plan depends only on its payload and the settings. The
 ids that count are those whose reservation was recorded first. After a crash, the next delivery continues.
 
+The row of a small job is inserted with its plan and its ids. If its chunk may be put at once, the row says that it was: then
+no cursor is written. After a crash before the put, the next delivery finds no row of the chunk, and puts it.
+
 Only publishers send to its queues, so a message may be anything; none is one of the app's own messages. `Arrivals`
 handles the deliveries, and `accept_stage` says how those that are refused are parked and put back.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import Enum
@@ -17,7 +20,20 @@ from shared.clock import Clock
 from shared.errors import ContentionError, NewerVersionError, NotParkedError, RefusedError
 from shared.gate import Reading
 from shared.grammar import room_job
-from shared.ledger import Collision, Job, JobState, Ledger, change, counting, judge, note_gate_passed, record_plan
+from shared.ledger import (
+    Collision,
+    Job,
+    JobState,
+    Ledger,
+    PlanBlob,
+    PlanText,
+    change,
+    counting,
+    insert,
+    judge,
+    note_gate_passed,
+    record_plan,
+)
 from shared.memory import Memory
 from shared.messages import Delivery
 from shared.parked import (
@@ -50,7 +66,7 @@ from shared.payload import (
     wait_for_newer,
 )
 from shared.pending import PendingTable, Pointer
-from shared.pipeline.plan import ChunkSizes, PlanStore, plan_of
+from shared.pipeline.plan import ChunkSizes, Plan, PlanStore, plan_of, write_small
 from shared.pipeline.start import Placed, leave_to_gate, point_to_start
 from shared.refusals import Reason, refuse
 from shared.telemetry import SILENT, Piece, Telemetry, events, metrics, tell
@@ -90,8 +106,12 @@ class JobGates(Protocol):
 class Start(Protocol):
     """Dispatches a planned job, or holds it behind its gate."""
 
-    def __call__(self, job: Job, *, is_new: bool, until: float | None) -> Placed:
+    def start(self, job: Job, *, is_new: bool, until: float | None) -> Placed:
         """Dispatch the job, or have it wait."""
+        ...
+
+    def note_place(self, job: Job) -> Job:
+        """Return a planned job as its new row says it."""
         ...
 
 
@@ -104,7 +124,7 @@ class Acceptance:
     plans: PlanStore
     ids: Ids
     gates: JobGates
-    start: Start
+    starter: Start
     pending: PendingTable
     clock: Clock
     #: The workloads of this installation, each with the fields that it adds up.
@@ -134,7 +154,7 @@ class Acceptance:
             if taken is None:
                 return Accepted.DUPLICATE
             planned_job, is_mine, pointer = taken
-            if self.start(planned_job, is_new=is_mine, until=until) is not Placed.HELD:
+            if self.starter.start(planned_job, is_new=is_mine, until=until) is not Placed.HELD:
                 return Accepted.DISPATCHED
             leave_to_gate(self.pending, planned_job, pointer, self.clock.now())
             return Accepted.HELD
@@ -149,9 +169,14 @@ class Acceptance:
         with self.memory.hold(of_submission(published.content, self.sizes.least, self.limits)) as held:
             payload = Intake(room, self.stores, self.limits, self.sizes.least).take(published)
             held.keep(of_plan(len(payload.index.frames), payload.index.items, self.sizes.least, self.limits))
-            job, is_new, pointer = self._insert(submission, payload)
+            plan = self._plan(submission, payload)
+            job, is_new, pointer = self._insert(submission, payload, plan)
             is_over = not is_new and job.state not in (_UNFINISHED if again else _UNDECIDED)
-            return None if is_over else (*self._record_plan(job, submission, payload), pointer)
+            if is_over:
+                return None
+            if job.plan is not None:
+                return job, is_new, pointer
+            return *self._record_plan(job, plan), pointer
 
     def _check(self, submission: Submission) -> None:
         """Refuse a submission that could never balance: no workload would add up its transactions or its sums."""
@@ -165,35 +190,46 @@ class Acceptance:
             )
             raise refuse(Reason.UNKNOWN_SUM, found)
 
-    def _insert(self, submission: Submission, payload: Payload) -> tuple[Job, bool, Pointer]:
+    def _plan(self, submission: Submission, payload: Payload) -> Plan:
+        size = self.sizes.of(submission.workload, payload.index.items)
+        return plan_of(submission.job, submission.workload, payload, size, self.limits)
+
+    def _insert(self, submission: Submission, payload: Payload, plan: Plan) -> tuple[Job, bool, Pointer]:
         now, content_hash = self.clock.now(), fingerprint(submission, payload)
         new = Job.accept(submission, content_hash, now, self.telemetry.current())
         # Before the row that it points to: no job may exist that the tick cannot find.
         pointer = self.pending.add(point_to_start(new.job, new.deadline, now, self.overdue))
-        job, is_new = self.ledger.insert(new)
+        if (text := write_small(plan)) is None:
+            job, is_new = self.ledger.insert(new)
+        else:
+            # One write instead of three. A submission that is a duplicate leaves a gap in the ids.
+            note = self._prepare(plan, text, new.gate)
+            job, is_new = insert(self.ledger, self.starter.note_place(note(new)))
         if not is_new:
             judged = judge(job, content_hash, fingerprint_before(submission, payload))
             if judged.collision is Collision.CONFLICT:
                 raise refuse(Reason.CONFLICT, judged.reason)
         return job, is_new, pointer
 
-    def _record_plan(self, job: Job, submission: Submission, payload: Payload) -> tuple[Job, bool]:
-        if job.plan is not None:
-            return job, False
-        size = self.sizes.of(submission.workload, payload.index.items)
-        plan = plan_of(submission.job, submission.workload, payload, size, self.limits)
-        stored = self.plans.put(plan)
+    def _prepare(self, plan: Plan, stored: PlanBlob | PlanText, gate: str | None) -> Callable[[Job], Job]:
+        """Draw the ids and read the gate. Return the function that notes them with the plan in a row."""
         # When two processes accept the same submission, the slower one leaves a gap. The sequence's log explains it.
         first_id = self.ids.next_ids(plan.items).start
-        gate = None if job.gate is None else self.gates.reading(job.gate)
-        chunks, is_mine = len(plan.chunks), False
+        reading = None if gate is None else self.gates.reading(gate)
+
+        def note(job: Job) -> Job:
+            planned = record_plan(job, stored, len(plan.chunks), plan.items, first_id)
+            return planned if reading is None else note_gate_passed(planned, reading)
+
+        return note
+
+    def _record_plan(self, job: Job, plan: Plan) -> tuple[Job, bool]:
+        note, is_mine = self._prepare(plan, self.plans.put(plan), job.gate), False
 
         def decide(found: Job) -> Job:
             nonlocal is_mine
-            planned = record_plan(found, stored, chunks, plan.items, first_id)
-            is_mine = planned is not found
-            # One write records the plan and how the gate was read: that the job may start, or that it waits.
-            return planned if planned is found or gate is None else note_gate_passed(planned, gate)
+            is_mine = found.plan is None
+            return note(found) if is_mine else found
 
         written = change(self.ledger, job.job, decide, tried="record the plan", known=job)
         if written is None:

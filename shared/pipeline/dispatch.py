@@ -249,12 +249,19 @@ class Dispatcher:
 
     def put_again(self, job: Job, chunks: Sequence[int]) -> datetime | None:
         """Put silent chunks again. Return when storage inserted the last one, None without any."""
+        return self._put_of(job, chunks, again=True)
+
+    def put_noted(self, job: Job) -> None:
+        """Put the chunks of a job whose row says already that they were put."""
+        self._put_of(job, range(job.chunks), again=False)
+
+    def _put_of(self, job: Job, chunks: Sequence[int], *, again: bool) -> datetime | None:
         if job.plan is None or not chunks:
             return None
         with self._span(job, len(chunks)), self.waking(len(chunks), len(chunks)):
             plan = self.plans.read(job.job, job.plan)
-            # They do not follow each other in the payload, so each worker reads its own bytes.
-            return self.put(job, [self._message(job, plan, number, again=True) for number in chunks], Throttle())[1]
+            # Those that are put again do not follow each other in the payload, so each worker reads its own bytes.
+            return self.put(job, [self._message(job, plan, number, again=again) for number in chunks], Throttle())[1]
 
     def _span(self, job: Job, chunks: int) -> AbstractContextManager[object]:
         return self.telemetry.span(Piece.DISPATCH, job.trace, job=job.job, revision=job.revision, chunks=chunks)

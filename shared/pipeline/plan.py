@@ -205,6 +205,18 @@ def _chunk(before: int, skip: int, items: int, frames: list[FrameOfIndex]) -> Pl
     return PlannedChunk(before if is_whole else PartPlace(before, skip, items), rows)
 
 
+#: Bytes of a plan that its job's row has. The row is written several times.
+MOST_IN_A_ROW: Final = 4096
+
+
+def write_small(plan: Plan) -> PlanText | None:
+    """Return the plan as a job's row has it. None: it goes into a blob, for it is long or names the payload's."""
+    if plan.source.blob is not None or len(plan.chunks) != 1:
+        return None
+    content = plan.encode()
+    return PlanText(content.decode()) if len(content) <= MOST_IN_A_ROW else None
+
+
 class PlanStore:
     """Writes and reads the plans of jobs."""
 

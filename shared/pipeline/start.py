@@ -38,6 +38,7 @@ from shared.ledger import (
     may_start,
     next_look,
     next_warning,
+    note_ahead,
     note_gate_passed,
     note_put_again,
     note_turn,
@@ -194,8 +195,11 @@ class Starter:
         `is_new`: the caller has just planned it, so no other process can have begun to dispatch it.
         """
         if is_noted_ahead(job):
-            # Who wrote its row may have died before the put.
-            self.dispatcher.put_again(job, list_open(job, {row.chunk for row in self.ledger.rows(job.job)}))
+            if is_new:
+                self.dispatcher.put_noted(job)
+            else:
+                # Who wrote its row may have died before the put.
+                self.dispatcher.put_again(job, list_open(job, {row.chunk for row in self.ledger.rows(job.job)}))
             return Placed.PUT
         has_begun, row = may_start(job) and not is_new, None
         if not may_start(job):
@@ -206,6 +210,17 @@ class Starter:
         if row is not None:
             self.gates.forget(row)
         return placed
+
+    def note_place(self, job: Job) -> Job:
+        """Return a planned job as its new row says it: all of it was put, if it may be put at once.
+
+        A job with a deadline may have a lane of its own, which is chosen later.
+        """
+        if job.deadline is not None or not may_dispatch(job):
+            return job
+        if self.direct.take(job.chunks, room_of(job.job)) < job.chunks:
+            return job
+        return note_ahead(job, self.clock.now())
 
     def _place(
         self,

@@ -145,7 +145,7 @@ def _acceptance(connections: Connections, memory: InMemory, ledger: MemoryLedger
         plans=PlanStore(connections.blobs.get_container_client),
         ids=in_memory,
         gates=in_memory,
-        start=starter.start,
+        starter=starter,
         pending=in_memory,
         clock=clock,
         sums={"billing": ("quantity",)},

@@ -11,7 +11,7 @@ from itertools import pairwise
 import zstandard
 
 from shared.app import Stores
-from shared.ledger.records import ChunkState, JobState, Totals
+from shared.ledger.records import ChunkState, JobState, PlanText, Totals
 from shared.parked.cause_index import CauseIndex, Member
 from shared.parked.entry import EntryState
 from shared.pipeline.outputs import FENCE_KEY
@@ -89,7 +89,10 @@ def _kept(connections, job, rows):
         if not row.blob or _hash(blobs, row.blob, partial(_result, row)) != row.hash:
             yield f"the result of chunk {row.chunk} of {job.job} is not there"
     plans = connections.blobs.get_container_client("plans")
-    if job.plan is None or _hash(plans, job.plan.name) != job.plan.name.rpartition("/")[2]:
+    if isinstance(job.plan, PlanText):
+        if json.loads(job.plan.text)["job"] != job.job:
+            yield f"the plan of {job.job} is of another job"
+    elif job.plan is None or _hash(plans, job.plan.name) != job.plan.name.rpartition("/")[2]:
         yield f"the plan of {job.job} is not there"
 
 

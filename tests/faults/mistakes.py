@@ -25,9 +25,9 @@ _look_after = Sweep._look_after
 _accept, _end, _look_at, _point = Acceptance.accept, Finisher._end, Sweep._look_at, Settler._point
 
 
-def remove_before_sending(self, job, pointer=None):
+def remove_before_sending(self, job, pointer=None, known=None):
     """Forget an event, then send it."""
-    events = self._store.unsent(job)
+    events = self._store.unsent(job) if known is None else known
     for event in events:
         self._store.forget(job, [event])
         self._send(event)
@@ -135,7 +135,7 @@ def point_after_ending(self, job, found):
     """Write the end and its event, then the pointer to it."""
     outbox, late = self._tools.outbox, Late(self._tools.outbox._pending)
     outbox._pending, flush = late, outbox.flush
-    outbox.flush = lambda name, _=None: flush(name, *late.write())
+    outbox.flush = lambda name, _=None, known=None: flush(name, *late.write(), known)
     try:
         return _end(self, job, found)
     finally:

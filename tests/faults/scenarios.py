@@ -115,6 +115,11 @@ def submitted(world, app, gate=None, job=A, found=GOOD):
     app.submit(job, found, gate=gate)
 
 
+def small_submitted(world, app, gate=None):
+    """Publish a job of one chunk, with its transactions in the message."""
+    app.submit(A, sales("x", "w"), gate=gate, limits=INLINE)
+
+
 def accepted(world, app):
     """Publish a job and put its chunks on the work queue."""
     submitted(world, app)
@@ -538,6 +543,17 @@ def deliver_and_drain(world, app):
 SCENARIOS = (
     Scenario("submit", nothing, submit, submit_again),
     Scenario("accept, gate open", submitted, accept),
+    Scenario("accept a small job", small_submitted, accept, runs=1),
+    Scenario("accept a small job, then all is lost", small_submitted, accept, forgets=True),
+    Scenario("accept a small job, and it waits for a turn", small_submitted, accept, world=UnfedWorld, runs=1),
+    Scenario(
+        "accept a small job, gate closed, release",
+        lambda w, a: small_submitted(w, a, GATE),
+        hold_and_release,
+        open_again,
+        is_gated=True,
+    ),
+    Scenario("a small job, the whole way", small_submitted, everything, runs=1),
     Scenario("release by slices", two_held, hold_and_release_by_slices, open_again, is_gated=True),
     Scenario(
         "accept, gate closed, release", lambda w, a: submitted(w, a, GATE), hold_and_release, open_again, is_gated=True

@@ -10,7 +10,7 @@ from tests.ledger.world import World
 
 PAGE = Path(__file__).parents[2] / "docs" / "ledger.md"
 #: Chunks of a job, and the requests per chunk to settle and to finish it.
-COSTS = [(10, 0.5, 1.7), (100, 0.08, 0.18), (1000, 0.04, 0.06)]
+COSTS = [(10, 0.5, 1.5), (100, 0.08, 0.16), (1000, 0.04, 0.06)]
 
 
 @pytest.mark.parametrize(("chunks", "to_settle", "to_finish"), COSTS)

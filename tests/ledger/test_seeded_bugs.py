@@ -100,8 +100,8 @@ def conflict_read_as_a_failure(patch):
 def event_forgotten_before_it_is_sent(patch):
     """The event is removed from the outbox, then sent."""
 
-    def forget_first(self, job, pointer=None):
-        for event in self._store.unsent(job):
+    def forget_first(self, job, pointer=None, known=None):
+        for event in self._store.unsent(job) if known is None else known:
             self._store.forget(job, [event])
             self._send(event)
         if pointer is not None:

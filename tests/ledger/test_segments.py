@@ -20,7 +20,7 @@ from tests.ledger.builders import job, row
 from tests.ledger.world import PER_CHUNK, Summing
 
 #: Requests after the last result of a job of four chunks with rejections, messages apart.
-ONE_SEGMENT, TWO_SEGMENTS = 17, 36
+ONE_SEGMENT, TWO_SEGMENTS = 15, 34
 MERGING, FINISHED, NOTHING = Ending.MERGING, Ending.FINISHED, Ending.NOTHING_TO_DO
 
 

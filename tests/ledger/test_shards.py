@@ -20,7 +20,7 @@ from tests.ledger.world import PER_CHUNK, Splitting, Summing
 from tools.planning.capacity_bill import OF_A_SHARD
 
 #: Requests after the last result of a job of four chunks in two segments and two shards, messages apart.
-TWO_SHARDS = 62
+TWO_SHARDS = 60
 MERGING, FINISHED, NOTHING = Ending.MERGING, Ending.FINISHED, Ending.NOTHING_TO_DO
 
 

@@ -5,6 +5,7 @@ import json
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -133,7 +134,7 @@ class Process:
             plans=plans,
             ids=ids,
             gates=world.gates,
-            start=self.starter.start,
+            starter=self.starter,
             pending=pending,
             clock=world.clock,
             sums={"billing": ("quantity",)},
@@ -146,12 +147,15 @@ class Process:
         """Accept a submission as it lies on the queue of a room."""
         return self.acceptance.accept(open_envelope(body, self.acceptance.limits), message_id, room, again=again)
 
-    def plan(self, body, message_id):
-        """Accept one as a process does that ends right after it has planned the job."""
+    def plan(self, body, message_id, *, is_ahead=False):
+        """Accept one as a process does that ends right after it has planned the job.
+
+        `is_ahead`: the row of a small job says that its chunk was put.
+        """
+        note_place = self.starter.note_place if is_ahead else lambda job: job
+        starter = SimpleNamespace(start=lambda *_, **__: killed(), note_place=note_place)
         with suppress(KilledError):
-            replace(self.acceptance, start=lambda *_, **__: killed()).accept(
-                open_envelope(body, self.acceptance.limits), message_id
-            )
+            replace(self.acceptance, starter=starter).accept(open_envelope(body, self.acceptance.limits), message_id)
 
     def dispatch(self, job, **options):
         """Dispatch a job that may start, as its row is now."""
@@ -189,6 +193,7 @@ def process(provisioned, world):
         made.append(Process(provisioned, world, transport))
         return made[-1]
 
+    make.azurite = provisioned
     yield make
     for one in made:
         one.connections.close()

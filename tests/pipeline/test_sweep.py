@@ -14,6 +14,7 @@ from shared.pending import FINISH_POINTER, JOB_POINTER, Due, Followers, Pointer
 from shared.pipeline import accept, start
 from shared.pipeline.cleanup import Retention
 from shared.pipeline.dispatch import FinishCall
+from shared.pipeline.plan import PlanStore
 from shared.pipeline.sweep import FrontReading, Sweep
 from shared.telemetry import events
 from shared.topology import work_queue_names
@@ -158,9 +159,9 @@ def test_a_job_whose_submission_was_lost_before_its_plan_is_told_of_until_it_com
 ):
     """Only the publisher can help, so somebody has to hear of it; the row says what to do until it is done."""
     with monkeypatch.context() as patched:
-        patched.setattr(accept, "plan_of", lambda *_: killed())
+        patched.setattr(PlanStore, "put", lambda *_: killed())
         with pytest.raises(KilledError):
-            sweep.process.accept(world.submission(CHUNK_ITEMS), "m1")
+            sweep.process.accept(world.submission(2 * CHUNK_ITEMS), "m1")
     sweep()
     sweep()
     assert told(events.JOB_PLANLESS) == [
@@ -169,9 +170,9 @@ def test_a_job_whose_submission_was_lost_before_its_plan_is_told_of_until_it_com
     ]
     assert "send its submission again" in world.ledger.read(world.job).problem
     assert world.queues.sent == []
-    sweep.process.accept(world.submission(CHUNK_ITEMS), "m2")
+    sweep.process.accept(world.submission(2 * CHUNK_ITEMS), "m2")
     assert world.ledger.read(world.job).problem is None
-    assert [message["chunk"] for message in world.queues.on("work-")] == [0]
+    assert [message["chunk"] for message in world.queues.on("work-")] == [0, 1]
     sweep()
     assert len(told(events.JOB_PLANLESS)) == 2
 

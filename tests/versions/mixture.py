@@ -32,10 +32,10 @@ KILLED = 12
 class Mixture(ShardedWorld):
     """One installation, and processes of several versions that take turns on it."""
 
-    def __init__(self, versions, seed, *, kills=False):
-        """`versions`: the finder and the driver of each, by name."""
+    def __init__(self, versions, seed, *, kills=False, sizes=(3, 6, 9, 14)):
+        """`versions`: the finder and the driver of each, by name. `sizes`: the transactions that a job may have."""
         super().__init__(MemoryStorage(), Journal())
-        self.random, self.versions, self.kills = Random(seed), versions, kills
+        self.random, self.versions, self.kills, self.sizes = Random(seed), versions, kills, sizes
         self.names = sorted(versions)
         #: The turns that each version had, and the processes that were killed.
         self.turns, self.killed = dict.fromkeys(self.names, 0), 0
@@ -46,7 +46,7 @@ class Mixture(ShardedWorld):
         gated = []
         for number in range(jobs):
             name = f"job-{'abcdefghij'[number]}"
-            self.published[name] = sales(*self.random.choices("xyzw", k=self.random.choice([3, 6, 9, 14])))
+            self.published[name] = sales(*self.random.choices("xyzw", k=self.random.choice(self.sizes)))
             if number % 3 == 2:
                 gated.append(name)
             # Drawn once a job: a publisher that was killed repeats the same submission.

@@ -27,6 +27,8 @@ _LATER_RESULTS = (
     ("pipeline/settle.py", "if result.v != VERSION:", "if result.v not in {1, 2}:"),
     ("versions.py", '"result": 1', '"result": 2'),
 )  # fmt: skip
+#: One that reads the plans in rows of small jobs, and writes none.
+_READER = (("pipeline/plan.py", "return PlanText(content.decode()) if len(content) <= MOST_IN_A_ROW else None", "return None"),)  # fmt: skip
 #: One whose work messages have a kind more: it finishes jobs by it.
 _LATER_KIND = (
     ("messages.py", 'tag="shard", forbid', 'tag="shard_of", forbid'),
@@ -89,6 +91,12 @@ def test_they_do_so_while_processes_are_killed(release, seed):
 def test_today_twice(loaded, seed):
     """What the mixture finds is of the versions, and not of two of them being there."""
     assert judged({"one": loaded("again"), "other": TODAY}, seed, kills=True) == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_version_that_only_reads_plans_in_rows_goes_on_with_small_jobs(loaded, seed):
+    """Whichever of the two accepts one, is killed in it, and gets its message again."""
+    assert judged({"reader": loaded("reader", _READER), "today": TODAY}, seed, kills=True, sizes=(1, 2, 3)) == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)

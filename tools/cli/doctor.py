@@ -8,14 +8,8 @@ from enum import StrEnum
 from functools import partial
 from typing import Any
 
-from azure.core.exceptions import AzureError, ServiceRequestError, ServiceResponseError
+from azure.core.exceptions import AzureError
 from azure.data.tables import TableServiceClient
-from azure.servicebus import ServiceBusClient, ServiceBusReceiver
-from azure.servicebus.exceptions import (
-    ServiceBusAuthenticationError,
-    ServiceBusAuthorizationError,
-    ServiceBusConnectionError,
-)
 
 from shared.azure import (
     BUS_CONNECTION,
@@ -23,8 +17,10 @@ from shared.azure import (
     Connections,
     date_of,
     find_connection,
+    is_login_refused,
     is_missing,
-    is_refused,
+    is_silent,
+    peek,
 )
 from shared.own import FILE, Laid
 from shared.pipeline import Unread, list_unread
@@ -188,7 +184,7 @@ def _unread(connections: Connections, settings: Settings, log_in: str) -> Iterat
 
 def _bus(connections: Connections, wanted: Topology, log_in: str) -> Iterator[Finding]:
     with connections.bus_client() as bus:
-        first, *rest = _peeks(bus, wanted.bus)
+        first, *rest = _peeks(partial(peek, bus), wanted.bus)
         found = _look(*first, log_in)
         yield found
         if found.state is State.UNREACHABLE:
@@ -199,24 +195,18 @@ def _bus(connections: Connections, wanted: Topology, log_in: str) -> Iterator[Fi
             yield from pool.map(lambda one: _look(one[0], one[1], one[2], log_in), rest)
 
 
-def _peeks(bus: ServiceBusClient, wanted: BusEntities) -> Iterator[tuple[str, str, Callable[[], object]]]:
+def _peeks(look: Callable[..., object], wanted: BusEntities) -> Iterator[tuple[str, str, Callable[[], object]]]:
     for queue in wanted.queues:
-        receiver = partial(bus.get_queue_receiver, queue.name, session_id=_session(queue.delivery))
-        yield "bus queue", queue.name, partial(_peek, receiver)
+        yield "bus queue", queue.name, partial(look, queue.name, session=_session(queue.delivery))
     for topic in wanted.topics:
         for one in topic.subscriptions:
-            receiver = partial(bus.get_subscription_receiver, topic.name, one.name, session_id=_session(one.delivery))
-            yield "subscription", f"{topic.name}/{one.name}", partial(_peek, receiver)
+            ask = partial(look, topic.name, one.name, session=_session(one.delivery))
+            yield "subscription", f"{topic.name}/{one.name}", ask
 
 
 def _session(delivery: DeliveryRules) -> str | None:
     # Only a receiver of one session may look into an entity with sessions. Nothing is sent to this one.
     return OWN_SESSION if delivery.sessions else None
-
-
-def _peek(receiver: Callable[[], ServiceBusReceiver]) -> None:
-    with receiver() as opened:
-        opened.peek_messages(1)
 
 
 def _read_table(tables: TableServiceClient, name: str) -> None:
@@ -235,11 +225,9 @@ def _look(kind: str, name: str, ask: Callable[[], object], log_in: str) -> Findi
 def _state_of(error: AzureError) -> State:
     if is_missing(error):
         return State.MISSING
-    if is_refused(error) or isinstance(error, (ServiceBusAuthenticationError, ServiceBusAuthorizationError)):
+    if is_login_refused(error):
         return State.REFUSED
-    # Of storage, what has no status has no answer. The bus has one error for a connection that never came about.
-    is_silent = isinstance(error, (ServiceRequestError, ServiceResponseError, ServiceBusConnectionError))
-    return State.UNREACHABLE if is_silent else State.FAULTY
+    return State.UNREACHABLE if is_silent(error) else State.FAULTY
 
 
 def _in_words(state: State, said: str, log_in: str) -> str:

@@ -36,7 +36,7 @@ from tools.planning.load import Load, Machines
 from tools.planning.measured import Constants
 
 #: Requests of a job of any size, beside its chunks: submission, ids, plan, row, pointers, outputs, end.
-OF_A_JOB: Final = useful(table=21, blob_read=5, blob_write=6, blob_list=1, queue=2)
+OF_A_JOB: Final = useful(table=19, blob_read=5, blob_write=6, blob_list=1, queue=2)
 #: Requests of a segment, where a job has several: its message, rows and blob, the look for the others, and the join.
 OF_A_SEGMENT: Final = useful(queue=4, table=2, blob_read=2, blob_write=1, blob_list=1)
 #: Requests of a shard beside its slices and rows: its message, the job, its fence, plan, part and blob, the look for the others.

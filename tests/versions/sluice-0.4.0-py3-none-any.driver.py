@@ -75,12 +75,14 @@ class Driver:
                 find("azure.connection_settings").STORAGE_CONNECTION: "this run's",
                 find("azure.connection_settings").BUS_CONNECTION: "this run's",
                 "SLUICE_TICK_SCHEDULE": "by hand",
-                "SLUICE_DEQUEUE": "trigger",
                 "SLUICE_CHUNK_ITEMS": "2",
             }
         )
         workloads = find("workloads.registry").Workloads([workload_of(find)])
         self._app = find("app").App(self._connections, settings, workloads, stores=self._stores)
+        # Its processes end at a request, and never by the workload, which another process could not load.
+        run, processor = find("pipeline.outputs").run_in_parts, self._app.stages.processor
+        processor._tools = replace(processor._tools, run_alone=lambda name, *chunk: run(workloads.find(name), *chunk))
         # Jobs of five chunks have several segments and several shards, as large ones do.
         finisher = self._app.stages.finisher
         made = find("pipeline").Finisher(replace(finisher._tools, shard_bytes=1))
