@@ -119,7 +119,7 @@ class _Client(_Closing):
     def __init__(self, bus, plan):
         self._bus, self._plan = bus, plan
 
-    def get_queue_receiver(self, queue):
+    def get_queue_receiver(self, queue, *, session_id=None):
         """Return a receiver that looks at a queue."""
         return _Receiver(self._bus, self._plan, queue)
 

@@ -240,11 +240,12 @@ def test_the_upgraded_project_is_what_the_app_can_be_deployed_from(project):
     script = (
         "import sys; from pathlib import Path\n"
         "from tools.local.infra import checks; from tools.local.infra.project import Project\n"
-        "from tools.local.deploy import _settings\n"
+        "from tools.local.deploy import _parameters, _settings\n"
         "named = [name for name in checks.CHECKS if name != 'policies']  # a tool of its own\n"
         "found = [str(one) for one in checks.findings(Project(), named) if not one.is_skip]\n"
         "assert not found, found\n"
-        "given = _settings(Project(), {'AZURE_ENV_NAME': 'dev', 'AZURE_LOCATION': 'x'})\n"
+        "named = _parameters(Project(), {'AZURE_ENV_NAME': 'dev', 'AZURE_LOCATION': 'x'})\n"
+        "given = _settings(Project(), named)\n"
         "print(given['SLUICE_ROOMS'], given['SLUICE_RETENTION_DAYS'])\n"
     )
     kept = {name: text for name, text in os.environ.items() if not name.startswith(("SLUICE", "PYTHON"))}

@@ -40,7 +40,7 @@ CASES = [
     ("do lines arrive", [{"Message": "INFO sluice.job.complete {}"}], False),
     ("does sampling", [{"items": "7", "lines": "7"}], True),
     ("does sampling", [{"items": "14", "lines": "7"}], False),
-    ("does the remote build", {"name": "python", "version": "3.12"}, True),
+    ("does the app start from the package", {"name": "python", "version": "3.12"}, True),
     ("does the host take", [{"Success": "True", "count_": "3"}], True),
     ("does the host take", [{"Success": "True", "count_": "3"}, {"Success": "False", "count_": "1"}], False),
     ("what do the prices", {"Items": [{"meterName": "a", "retailPrice": 1, "unitOfMeasure": "1 Hour"}]}, None),
@@ -87,6 +87,6 @@ def test_an_output_of_another_form_is_said_and_breaks_nothing(cloud, site):
     site.values["AZURE_FUNCTION_APP_NAME"] = "func"
     cloud.faults[("az", "resource")] = lambda _: Done(0, '[{"name": "sb", "id": "/x/sb"}]', "")
     questions.ask_all(site)
-    [answer] = [one for one in site.answers if one.question.startswith("does the remote build")]
+    [answer] = [one for one in site.answers if one.question.startswith("does the app start from the package")]
     assert answer.is_right is None
     assert "not as expected (KeyError" in answer.found

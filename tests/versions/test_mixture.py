@@ -27,8 +27,6 @@ _LATER_RESULTS = (
     ("pipeline/settle.py", "if result.v != VERSION:", "if result.v not in {1, 2}:"),
     ("versions.py", '"result": 1', '"result": 2'),
 )  # fmt: skip
-#: One that reads the plans in rows of small jobs, and writes none.
-_READER = (("pipeline/plan.py", "return PlanText(content.decode()) if len(content) <= MOST_IN_A_ROW else None", "return None"),)  # fmt: skip
 #: One whose work messages have a kind more: it finishes jobs by it.
 _LATER_KIND = (
     ("messages.py", 'tag="shard", forbid', 'tag="shard_of", forbid'),
@@ -94,9 +92,9 @@ def test_today_twice(loaded, seed):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_version_that_only_reads_plans_in_rows_goes_on_with_small_jobs(loaded, seed):
+def test_a_release_goes_on_with_small_jobs_whose_plans_are_in_their_rows(release, seed):
     """Whichever of the two accepts one, is killed in it, and gets its message again."""
-    assert judged({"reader": loaded("reader", _READER), "today": TODAY}, seed, kills=True, sizes=(1, 2, 3)) == []
+    assert judged({"release": release, "today": TODAY}, seed, kills=True, sizes=(1, 2, 3)) == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -155,7 +155,7 @@ QUESTIONS: Final = (
         _unsampled,
     ),
     Question(
-        "does the remote build take the wheels of the chosen Python?",
+        "does the app start from the package that was built here, and take its bytecode?",
         lambda site: (
             *("az", "functionapp", "show", "--resource-group", site.group),
             *("--name", site.values["AZURE_FUNCTION_APP_NAME"]),
@@ -192,5 +192,7 @@ BY_HAND: Final = {
     "how many receives on the bus end empty?": _DAY,
     "does storage send 503": _LOAD,
     "does changing `alwaysReady` restart": _LOAD,
+    "reach the package's container while both accounts are closed": _PARAMETER,
+    "does a message on a queue behind a private address": _PARAMETER,
     "when does Service Bus free a session": "it needs a process that is killed in Azure's own network",
 }

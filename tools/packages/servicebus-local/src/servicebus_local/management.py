@@ -96,7 +96,8 @@ class Requests:
         call = Call(self._broker, path, named(request.body), time.time(), holder)
         try:
             if self._gatekeeper is not None:
-                demand(self._peer.scopes, path, rights_for(operation), call.now)
+                # A client's token may be for the channel alone.
+                demand(self._peer.scopes, self._path, rights_for(operation), call.now)
             result = perform(operation, call)
         except Refusal as refusal:
             refused = {"statusCode": int32(refusal.status), "statusDescription": refusal.description}
