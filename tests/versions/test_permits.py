@@ -90,10 +90,9 @@ def versions(release, settings):
 def number_of(connections, queue):
     """Return how many messages are there, and take them."""
     mode, found = ServiceBusReceiveMode.RECEIVE_AND_DELETE, 0
-    with connections.bus_client() as bus:
-        with bus.get_queue_receiver(queue, receive_mode=mode) as receiver:
-            while some := receiver.receive_messages(100, max_wait_time=1):
-                found += len(some)
+    with connections.bus_client() as bus, bus.get_queue_receiver(queue, receive_mode=mode) as receiver:
+        while some := receiver.receive_messages(100, max_wait_time=1):
+            found += len(some)
     return found
 
 
