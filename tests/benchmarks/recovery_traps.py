@@ -58,7 +58,7 @@ def _set_traps(notes, folder):
 
     outflow.MOST_ALONE = MOST_ALONE
     watch(Arrivals, "handle", _accepted)
-    watch(Processor, "_do", lambda work: ("work", f"{work.job}/{getattr(work, 'chunk', 'finish')}"))
+    watch(Processor, "_do", lambda work, **_: ("work", f"{work.job}/{getattr(work, 'chunk', 'finish')}"))
     watch(Settler, "settle", lambda messages: ("settle", messages[0].id))
     watch(Finisher, "finish", lambda message: ("finish", message.job))
     watch(Outgoing, "send", _ordered)
