@@ -102,11 +102,17 @@ param scalerRole string = ''
 @description('Id of a role of your own with which publishers read and write blobs of their container; empty: Storage Blob Data Contributor, which also deletes the container.')
 param publisherRole string = ''
 
+@description('Id of a role of your own with which operators read and add rows of the audit; empty: Storage Table Data Contributor, which also changes and deletes them.')
+param auditRole string = ''
+
 @description('Client id of the app registration of the console (docs/deploy.md); empty: the app has no console.')
 param consoleClientId string = ''
 
 @description('Whether spans and metrics go to Application Insights: the package must have azure-monitor-opentelemetry (docs/operating.md). They are paid as logs.')
 param hasTraces bool = false
+
+@description('Whether a workbook of the workspace shows what was logged, and with hasTraces each metric.')
+param hasWorkbook bool = false
 
 @description('Whether an update of code or settings drains instances one batch after the other, and ends no running chunk (a preview of Azure).')
 param hasRollingUpdates bool = false
@@ -214,6 +220,13 @@ var senders = {
 var givenRooms = [for room in given.rooms: room.name]
 var decidedRooms = [for name in split(decided.SLUICE_ROOMS, ','): trim(name)]
 var roomNames = union(givenRooms, empty(trim(decided.SLUICE_ROOMS)) ? [] : decidedRooms)
+var roles = loadJsonContent('roles.json')
+var inbound = loadJsonContent('entities.json').inbound
+var onPayloads = empty(publisherRole) ? roles['Storage Blob Data Contributor'] : publisherRole
+// A role on the account would hold on the audit, too: so with auditRole operators have one on each other table.
+var partTables = [for part in parts: part.storage.tables]
+var tableNames = concat(loadJsonContent('entities.json').storage.tables, flatten(partTables))
+var tableRights = [for name in tableNames: { name: name, role: name != 'audit' ? roles['Storage Table Data Contributor'] : auditRole }]
 
 resource group 'Microsoft.Resources/resourceGroups@2024-11-01' = {
   name: 'rg-${environmentName}'
@@ -251,6 +264,7 @@ module monitoring 'modules/monitoring.bicep' = {
     tags: tags
     retentionDays: given.logRetentionDays
     dailyCapGB: logDailyCapGB
+    hasWorkbook: hasWorkbook
   }
 }
 
@@ -329,52 +343,71 @@ module appRoles 'modules/roles-of-app.bicep' = {
   }
 }
 
-module publisherRoles 'modules/roles-of-publishers.bicep' = {
+// A publisher puts messages into one inbound queue, writes payloads into one container, those of its room, and sends hints,
+// which nobody reads. It can neither read other queues nor see results, outputs, gates or what is parked.
+module publisherRoles 'modules/roles-of-people.bicep' = {
   name: 'roles-of-publishers'
   scope: group
   params: {
     principals: union(whoDeploys, given.publishers)
-    blobRole: publisherRole
     appStorageName: appStorage.outputs.name
     busName: bus.outputs.name
+    onQueues: [{ name: inbound.queue, role: roles['Storage Queue Data Message Sender'] }]
+    onContainers: [{ name: inbound.container, role: onPayloads }]
+    onBusQueues: [{ name: inbound.hints, role: roles['Azure Service Bus Data Sender'] }]
   }
 }
 
-module roomRoles 'modules/roles-of-publishers.bicep' = [
+module roomRoles 'modules/roles-of-people.bicep' = [
   for room in given.rooms: {
     name: 'roles-of-room-${room.name}'
     scope: group
     params: {
       principals: room.publishers
-      blobRole: publisherRole
       appStorageName: appStorage.outputs.name
       busName: bus.outputs.name
-      room: room.name
+      onQueues: [{ name: '${inbound.queue}-${room.name}', role: roles['Storage Queue Data Message Sender'] }]
+      onContainers: [{ name: '${inbound.container}-${room.name}', role: onPayloads }]
+      onBusQueues: [{ name: inbound.hints, role: roles['Azure Service Bus Data Sender'] }]
     }
   }
 ]
 
-module senderRoles 'modules/roles-of-senders.bicep' = [
+// The senders of a capability put messages into one queue. No sender of one kind can do what the others do.
+module senderRoles 'modules/roles-of-people.bicep' = [
   for right in rights: {
     name: 'roles-of-${right.parameter}'
     scope: group
     params: {
-      service: right.service
-      queueName: right.queue
       principals: senders[right.parameter]
       appStorageName: appStorage.outputs.name
       busName: bus.outputs.name
+      onQueues: right.service == 'storage' ? [{ name: right.queue, role: roles['Storage Queue Data Message Sender'] }] : []
+      onBusQueues: right.service == 'bus' ? [{ name: right.queue, role: roles['Azure Service Bus Data Sender'] }] : []
     }
   }
 ]
 
-module operatorRoles 'modules/roles-of-operators.bicep' = {
+// What the `sluice` command needs: see everything, open gates, replay. It takes no message away.
+module operatorRoles 'modules/roles-of-people.bicep' = {
   name: 'roles-of-operators'
   scope: group
   params: {
     principals: union(whoDeploys, given.operators)
     appStorageName: appStorage.outputs.name
     busName: bus.outputs.name
+    onAccount: concat([
+      { role: roles['Storage Queue Data Reader'] }
+      // A replay puts work back on its queue.
+      { role: roles['Storage Queue Data Message Sender'] }
+      { role: roles['Storage Blob Data Contributor'] }
+    ], empty(auditRole) ? [{ role: roles['Storage Table Data Contributor'] }] : [])
+    onTables: empty(auditRole) ? [] : tableRights
+    // `sluice gate wait` and `sluice doctor` listen, opening a gate sends its signal.
+    onNamespace: [
+      { role: roles['Azure Service Bus Data Receiver'] }
+      { role: roles['Azure Service Bus Data Sender'] }
+    ]
   }
 }
 

@@ -194,6 +194,11 @@ class TraceRefusedError(SluiceError):
 class NoSlotError(SluiceError):
     """A process had no slot or memory for a message in time. It is redelivered, perhaps to another process."""
 
+    def __init__(self, text: str = "", *, waits_for: str = "") -> None:
+        super().__init__(text)
+        #: The scarce thing, for a person who sees the message wait.
+        self.waits_for = waits_for
+
 
 class NotStartedError(SluiceError):
     """A process of its own ended before it ran anything of its message, so that its end says nothing about the message."""

@@ -7,11 +7,14 @@ optional minus before them, and an optional point with digits behind. JSON numbe
 without rounding.
 
 A room is a publisher that the others do not trust, with a queue and a container of its own.
+
+A rate is a number of calls in a second or a minute, such as 100/s.
 """
 
 import hashlib
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from decimal import Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow, Rounded
 from types import MappingProxyType
 from typing import Final
@@ -202,3 +205,51 @@ def read_rooms(name: str, text: str, report: Callable[[str], None]) -> tuple[str
     if len(rooms) > MOST_ROOMS:
         report(f"{name} names {len(rooms)} rooms, expected at most {MOST_ROOMS}")
     return rooms
+
+
+#: The name of a limit, which is part of the names of blobs.
+_LIMIT: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+_RATE: Final = re.compile(r"([1-9][0-9]{0,3})/(s|min)")
+_SECONDS: Final = MappingProxyType({"s": 1, "min": 60})
+#: Upper bound of the calls of a rate. A lease is kept for each sixteen of them.
+MOST_CALLS: Final = 1600
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """At most so many calls in any so many seconds."""
+
+    calls: int
+    seconds: int
+
+    def __str__(self) -> str:
+        """Return it as a person writes it."""
+        return f"{self.calls}/{next(unit for unit, seconds in _SECONDS.items() if seconds == self.seconds)}"
+
+
+def read_rate(name: object, text: object) -> Rate:
+    """Return the rate of a limit, or raise ValueError that says what is wrong with its name or its text."""
+    if not isinstance(name, str) or not _LIMIT.fullmatch(name):
+        raise ValueError(
+            f"a limit is called {str(name)[:100]!r}, expected at most 40 small letters, digits and hyphens"
+        )
+    found = _RATE.fullmatch(text) if isinstance(text, str) else None
+    if found is None or int(found[1]) > MOST_CALLS:
+        raise ValueError(
+            f"the limit {name} is {str(text)[:100]!r}, expected 1 to {MOST_CALLS} calls in a second or a minute, such as "
+            "100/s or 30/min"
+        )
+    return Rate(int(found[1]), _SECONDS[found[2]])
+
+
+def read_limits(name: str, text: str, report: Callable[[str], None]) -> Mapping[str, Rate]:
+    """Return the rates in the setting `name`, by limit, and report each fault in its text."""
+    found: dict[str, Rate] = {}
+    for entry in filter(None, map(str.strip, text.split(","))):
+        limit, _, rate = map(str.strip, entry.partition("="))
+        try:
+            if found.setdefault(limit, read := read_rate(limit, rate)) != read:
+                report(f"{name} is {text[:200]!r}: name each limit once")
+        except ValueError as error:
+            report(f"{name}: {error}; write it as bank=100/s")
+    return MappingProxyType(found)

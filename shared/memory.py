@@ -52,7 +52,8 @@ class Memory:
                     if left <= 0:
                         raise NoSlotError(
                             f"could not reserve {wanted} bytes of memory within {self._patience:g} s: other messages "
-                            f"hold {self._lent} of {self._most}; the message is redelivered"
+                            f"hold {self._lent} of {self._most}; the message is redelivered",
+                            waits_for="memory",
                         )
                     self._changed.wait(left)
                 self._lent += wanted

@@ -22,6 +22,10 @@ T_co = TypeVar("T_co", covariant=True)
 VERSION = 1
 #: The version of a chunk that takes a part of its frames. Workers of before would take the whole frames: they refuse it.
 PARTS_VERSION: Final = 2
+#: The version of a chunk whose job has lines of its transactions. Workers of before would make none: they wait for a newer one.
+LINES_VERSION: Final = 3
+#: The version of a result with streams. Settlers of before would refuse its content: they wait for a newer one.
+STREAMS_VERSION: Final = 2
 #: A number that becomes a column: tables store 32 bits unless a property declares 64.
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 #: A number that is never a column, and may be larger: an id, or the offset of a byte.
@@ -80,12 +84,21 @@ class ChunkMessage(Struct, frozen=True, kw_only=True, tag_field="kind", tag="chu
     inline: str | None = None
     #: Whether the app framed the blob and keeps it itself; else it is in the container of the job's room.
     is_kept: bool = False
+    #: Whether the job has lines of its transactions.
+    lines: bool = False
     #: Whether another message of this chunk was sent before, so that its result may exist already.
     again: bool = False
     trace: str | None = None  # the W3C trace context of the dispatch; left out when tracing is off
+    #: In the first of several chunks: the job's transactions. Its worker says early if their merged partial cannot fit.
+    sound: Count | None = None
     #: On the first message of a release only. A message that is put again later has none: its delay has other reasons.
     first: FirstChunkMark | None = None
     v: int = VERSION
+
+    @property
+    def needs(self) -> int:
+        """The version of its form."""
+        return LINES_VERSION if self.lines else VERSION if self.part is None else PARTS_VERSION
 
     @property
     def stored(self) -> int:
@@ -116,6 +129,12 @@ class Result(Struct, frozen=True, kw_only=True, tag_field="kind", tag="result", 
     content: str | None = None
     hash: str | None = None  # SHA-256 of the unpacked result: another version of zstd packs the same otherwise
     length: Count | None = None  # stored bytes; messages of earlier versions lack it
+    #: Bytes of its partial as JSON. Messages of earlier versions lack it.
+    partial: Count | None = None
+    #: Bytes of the whole job's merged partial, if they cannot fit.
+    expected: Number | None = None
+    #: Stored bytes of its stream `lines`, which are the last ones. None: it has no such stream.
+    lines: Count | None = None
     accepted: PortionMessage = PortionMessage()
     rejected: PortionMessage = PortionMessage()
     parked: PortionMessage = PortionMessage()

@@ -5,11 +5,15 @@ Sources of transactions: a file of lines from any tool, or objects of the publis
 
 import base64
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import IO, Any, Final, Self, Unpack
+from functools import partial
+from pathlib import PurePath
+from types import MappingProxyType
+from typing import IO, Any, Final, Self, TypeAlias, Unpack
 
 import msgspec
 from azure.core.exceptions import AzureError
@@ -17,13 +21,15 @@ from azure.storage.blob import ContainerClient
 from azure.storage.queue import QueueClient
 from msgspec import structs
 
-from shared.azure import BriefSender, Connections, error_code
+from shared.azure import Connections, error_code
 from shared.clock import Closing
-from shared.errors import StorageUnavailableError
+from shared.errors import SettingsError, StorageUnavailableError
 from shared.grammar import check_job, payload_name
 from shared.payload import (
     OPTIONS,
     Codec,
+    CsvForm,
+    Declared,
     DeclaredFields,
     Form,
     Framed,
@@ -33,8 +39,14 @@ from shared.payload import (
     PayloadStore,
     SubmissionFields,
     SubmissionOptions,
+    Table,
+    check_count,
     choose,
+    convert_csv,
+    cut_lines,
     expand_file,
+    frame_file,
+    read_declared,
     sniff,
     split_lines,
     spool_for,
@@ -42,12 +54,18 @@ from shared.payload import (
     write_submission,
 )
 from shared.refusals import Reason, refuse
-from shared.signals import brief_hints
+from shared.signals import HttpHints
 from shared.telemetry import SILENT, Piece, Telemetry
 from shared.topology import payload_container, submission_queue
 
-__all__ = ["Publisher", "Sent", "read_file"]
+__all__ = ["Publisher", "Sent", "read_csv", "read_file", "read_parquet"]
 
+#: Lines that are read strictly before anything is sent, unless the whole payload is checked. A file of another kind, or in
+#: another encoding, shows itself there. The workers read every line.
+CHECKED_FIRST: Final = 10_000
+#: In a declaration, the number of transactions. All others are sums.
+ITEMS: Final = "items"
+NOTHING: Final[Mapping[str, Decimal | int | str]] = MappingProxyType({})
 #: A queue's own default would drop a message that is held for longer than a week.
 NEVER_EXPIRES: Final = -1
 
@@ -66,8 +84,54 @@ class Sent:
     message_id: str
     #: None: the payload is in the message.
     blob: str | None
+    #: How many of the transactions were read strictly, from the first on.
+    checked: int
     #: Whether a hint was sent, so that the app looks at once. Else its next poll finds the submission.
     is_hinted: bool = False
+
+
+#: Writes a payload as frames.
+_Write: TypeAlias = Callable[[IO[bytes], Framing], Framed]
+
+
+@dataclass(frozen=True, slots=True)
+class _Claims:
+    """The claims about a payload, and how much of it is read before it is sent."""
+
+    #: The fields to add up, for which every line is read.
+    sums: tuple[str, ...]
+    #: The totals that another system knows, for which none is read. `items` is the number of transactions.
+    declare: Mapping[str, Decimal | int | str]
+    check: bool
+
+    @property
+    def checked(self) -> int:
+        return sys.maxsize if self.check or self.sums else CHECKED_FIRST
+
+    def validate(self) -> None:
+        """Refuse claims that contradict each other, or that no submission may have, before anything is read."""
+        if twice := sorted(set(self.sums) & set(self.declare)):
+            raise ValueError(f"the sum of {twice[0]} is declared and is to be added up: leave one of the two out")
+        self._read()
+
+    def declare_for(self, framed: Framed) -> Declared:
+        """Return the declaration, or refuse a payload whose number of transactions is another one."""
+        declared = self._read()
+        check_count(declared, framed.index)
+        return Declared(framed.index.items, {**declared.sums, **framed.sums})
+
+    def _read(self) -> Declared:
+        items, sums = (
+            self.declare.get(ITEMS),
+            {name: _spell(one) for name, one in self.declare.items() if name != ITEMS},
+        )
+        if items is not None and not str(items).isdecimal():
+            raise ValueError(f"{items!r} transactions are declared: give a whole number")
+        return read_declared(DeclaredFields(None if items is None else int(items), sums))
+
+
+def _spell(amount: Decimal | int | str) -> str:
+    return format(amount, "f") if isinstance(amount, Decimal) else str(amount)
 
 
 class Publisher(Closing):
@@ -85,7 +149,7 @@ class Publisher(Closing):
         codec: Codec = Codec.ZSTD,
         limits: Limits | None = None,
         telemetry: Telemetry = SILENT,
-        hints: BriefSender | None = None,
+        hints: HttpHints | None = None,
     ) -> None:
         self._queue, self._codec, self._limits, self._telemetry = queue, codec, limits or Limits(), telemetry
         self._hints = hints
@@ -100,7 +164,7 @@ class Publisher(Closing):
             connections.queues.get_queue_client(submission_queue(room)),
             connections.blobs.get_container_client(payload_container(room)),
             telemetry=connections.telemetry,
-            hints=brief_hints(connections, submission_queue(room)) if hints and connections.has_bus else None,
+            hints=HttpHints(connections, submission_queue(room)) if hints and connections.has_bus else None,
         )
 
     def close(self) -> None:
@@ -109,10 +173,18 @@ class Publisher(Closing):
             self._hints.close()
 
     def submit(
-        self, *, job: str, transactions: Iterable[Any], sums: Iterable[str] = (), **options: Unpack[SubmissionOptions]
+        self,
+        *,
+        job: str,
+        transactions: Iterable[Any],
+        sums: Iterable[str] = (),
+        declare: Mapping[str, Decimal | int | str] = NOTHING,
+        check: bool = False,
+        **options: Unpack[SubmissionOptions],
     ) -> Sent:
         """Send the transactions as one job, and their number and the exact sums of the named fields with them."""
-        return self.submit_lines(job=job, lines=encode_all(transactions), sums=sums, **options)
+        lines = encode_all(transactions)
+        return self.submit_lines(job=job, lines=lines, sums=sums, declare=declare, check=check, **options)
 
     def submit_lines(
         self,
@@ -120,22 +192,42 @@ class Publisher(Closing):
         job: str,
         lines: Iterable[tuple[int, bytes]],
         sums: Iterable[str] = (),
+        declare: Mapping[str, Decimal | int | str] = NOTHING,
+        check: bool = False,
         **options: Unpack[SubmissionOptions],
     ) -> Sent:
-        """Send numbered lines of JSON as one job. Refuse an unreadable line by its number."""
-        about = SubmissionFields(job=check_job(job), **_texts(options))
-        with self._telemetry.span(Piece.PUBLISH, job=job, workload=about.workload, gate=about.gate):
-            return self._send(structs.replace(about, trace=self._telemetry.current()), lines, sums)
+        """Send numbered lines of JSON as one job. Refuse an unreadable line among the first by its number."""
+        return self._submit(job, partial(write_frames, lines), _Claims(tuple(sums), declare, check), options)
 
-    def _send(self, about: SubmissionFields, lines: Iterable[tuple[int, bytes]], sums: Iterable[str]) -> Sent:
+    def submit_file(
+        self,
+        *,
+        job: str,
+        file: IO[bytes],
+        sums: Iterable[str] = (),
+        declare: Mapping[str, Decimal | int | str] = NOTHING,
+        check: bool = False,
+        **options: Unpack[SubmissionOptions],
+    ) -> Sent:
+        """Send a file of lines as one job: plain, gzip or zstd. Refuse an unreadable line among the first by its number."""
+        pieces = _expand(file, self._limits)
+        return self._submit(job, partial(frame_file, pieces), _Claims(tuple(sums), declare, check), options)
+
+    def _submit(self, job: str, write: "_Write", claims: "_Claims", options: SubmissionOptions) -> Sent:
+        about = SubmissionFields(job=check_job(job), **_texts(options))
+        claims.validate()
+        with self._telemetry.span(Piece.PUBLISH, job=job, workload=about.workload, gate=about.gate):
+            return self._send(structs.replace(about, trace=self._telemetry.current()), write, claims)
+
+    def _send(self, about: SubmissionFields, write: "_Write", claims: "_Claims") -> Sent:
         job = about.job or ""
-        if self._hints is not None:
-            self._hints.prepare()
-        framing = Framing(limits=self._limits, codec=self._codec, sums=tuple(sums), is_strict=True)
+        framing = Framing(limits=self._limits, codec=self._codec, sums=claims.sums, checked=claims.checked)
         with spool_for(self._limits) as spool:
-            framed = write_frames(lines, spool, framing)
-            payload, form = self._place(_with(about, framed, PayloadFields(inline="")), framed, spool)
-            body = write_submission(_with(about, framed, payload))
+            framed = write(spool, framing)
+            declared = claims.declare_for(framed)
+            about = structs.replace(about, declared=_as_text(declared))
+            payload, form = self._place(about, framed, spool)
+            body = write_submission(structs.replace(about, payload=payload))
             self.before_send(body)
             if form is Form.BLOB:
                 self._store_beside(job, framed, spool, has_index=payload.frames is None)
@@ -143,13 +235,14 @@ class Publisher(Closing):
             job=job,
             form=form,
             items=framed.index.items,
-            sums=framed.sums,
+            sums=declared.sums,
             frames=len(framed.index.frames),
             stored_bytes=framed.index.stored,
             message_bytes=len(body),
             message_id=self._drop(job, body),
             blob=payload.blob,
-            is_hinted=self._hints is not None and self._hints.send(),
+            checked=framed.checked,
+            is_hinted=self._hints is not None and self._hints(),
         )
 
     def _place(self, empty: SubmissionFields, framed: Framed, spool: IO[bytes]) -> tuple[PayloadFields, Form]:
@@ -193,9 +286,8 @@ def _moment(deadline: datetime) -> str:
     return deadline.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _with(about: SubmissionFields, framed: Framed, payload: PayloadFields) -> SubmissionFields:
-    sums = {name: format(amount, "f") for name, amount in framed.sums.items()}
-    return structs.replace(about, declared=DeclaredFields(framed.index.items, sums), payload=payload)
+def _as_text(declared: Declared) -> DeclaredFields:
+    return DeclaredFields(declared.items, {name: format(amount, "f") for name, amount in declared.sums.items()})
 
 
 def _payload(
@@ -211,8 +303,37 @@ _HEAD: Final = 4
 def read_file(file: IO[bytes], limits: Limits | None = None) -> Iterator[tuple[int, bytes]]:
     """Yield the numbered lines of a file of newline-delimited JSON: plain, gzip or zstd, recognised by its first bytes."""
     bounds = limits or Limits()
-    head = file.read(_HEAD)
-    yield from split_lines(expand_file(_pieces(head, file, bounds.spool_in_memory), sniff(head), bounds), bounds)
+    yield from split_lines(_expand(file, bounds), bounds)
+
+
+def read_csv(
+    file: IO[bytes],
+    *,
+    delimiter: str = ",",
+    columns: Sequence[str] | None = None,
+    numbers: Sequence[str] = (),
+    limits: Limits | None = None,
+) -> Iterator[tuple[int, bytes]]:
+    """Yield the rows of a file of CSV as numbered lines: plain, gzip or zstd. Without `columns` it has a header.
+
+    Every value is text but those of the columns `numbers`, and an empty one is left out. A fault ends it with its line.
+    """
+    form = CsvForm(delimiter=delimiter, columns=None if columns is None else tuple(columns), numbers=tuple(numbers))
+    bounds = limits or Limits()
+    return convert_csv(cut_lines(_expand(file, bounds), bounds), form, Table(_name_of(file)), bounds)
+
+
+def read_parquet(file: IO[bytes], limits: Limits | None = None) -> Iterator[tuple[int, bytes]]:
+    """Yield the rows of a Parquet file as numbered lines. It needs the extra `parquet`."""
+    try:
+        from shared.payload import parquet_rows  # noqa: PLC0415 - it loads pyarrow, which few publishers have
+    except ModuleNotFoundError as error:
+        if error.name != "pyarrow":
+            raise
+        raise SettingsError(
+            "Parquet is read by pyarrow, which is not installed here: the extra `parquet` brings it (docs/formats.md)"
+        ) from error
+    return parquet_rows.convert(file, Table(_name_of(file)), limits or Limits())
 
 
 def encode_all(transactions: Iterable[Any]) -> Iterator[tuple[int, bytes]]:
@@ -240,6 +361,16 @@ def _has_nan(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return any(map(_has_nan, value))
     return isinstance(value, float) and not float("-inf") < value < float("inf")
+
+
+def _expand(file: IO[bytes], bounds: Limits) -> Iterator[bytes]:
+    head = file.read(_HEAD)
+    return expand_file(_pieces(head, file, bounds.spool_in_memory), sniff(head), bounds)
+
+
+def _name_of(file: IO[bytes]) -> str:
+    """Return what a fault calls the file: the end of its path, or nothing."""
+    return PurePath(str(getattr(file, "name", ""))).name
 
 
 def _pieces(head: bytes, file: IO[bytes], size: int) -> Iterator[bytes]:

@@ -160,6 +160,25 @@ class Reason(ReasonCode):
     )
 
 
+class TableReason(ReasonCode):
+    """Why a publisher does not convert a file of CSV or Parquet. Nothing of it is sent."""
+
+    BAD_HEADER = "bad_header", "its columns have no names, or not one name each", "name each column once"
+    ROW_LENGTH = (
+        "row_length",
+        "a row has more or fewer values than there are columns",
+        "give each row a value for each column, and quote a value that holds the delimiter",
+    )
+    BAD_QUOTES = (
+        "bad_quotes",
+        "a row is not quoted as RFC 4180 says",
+        "quote the whole value, write each mark inside it twice, and end lines by LF or CRLF",
+    )
+    NO_NUMBER = "no_number", "a value of a column of numbers is no number", "send the column as text, or mend the value"
+    BAD_PARQUET = "bad_parquet", "the file cannot be read as Parquet", "write it again"
+    NO_FORM = "no_form", "a type or a value of Parquet has no form in JSON", "cast the column before you write the file"
+
+
 _NEWER: Final = (
     "newer_version",
     "a newer version of Sluice wrote it",

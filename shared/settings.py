@@ -15,7 +15,7 @@ from shared.azure import BUS_SETTING, STORAGE_SETTING, Setting
 from shared.capability import CAPABILITIES, Chosen, choose, find, line_of, names_of_settings
 from shared.dequeue import Notify, When
 from shared.errors import SettingsError
-from shared.grammar import read_rooms
+from shared.grammar import Rate, read_limits, read_rooms
 from shared.names import find_switched, misspelt, unread
 from shared.parked import DEFAULT_POLICY, PoisonPolicy
 from shared.telemetry import TelemetryChoice
@@ -64,6 +64,11 @@ SETTINGS = (
     ),
     _optional("SLUICE_WORKLOADS", "the workloads that jobs may name, as `module:Class`, separated by commas", BILLING),
     _optional(
+        "SLUICE_LIMITS",
+        "rates of limits, in place of those in the classes of workloads: `bank=50/s`, separated by commas",
+        "",
+    ),
+    _optional(
         "SLUICE_DEQUEUE",
         "what takes work off the work queues: `push` (signals wake instances) or `trigger` (the host polls the storage queue `wake`, once a minute when idle)",
         "push",
@@ -110,6 +115,8 @@ class Settings:
     merged_most: int
     chunk_overdue: timedelta
     retention: timedelta
+    #: Rates that replace those of the workloads, by limit.
+    limits: Mapping[str, Rate]
     dequeue: Dequeue
     notify: Notify
     notify_when: When
@@ -149,6 +156,7 @@ class Settings:
         merged = read.whole_number("SLUICE_MERGED_MIB", 1, 1024)
         overdue = read.whole_number("SLUICE_CHUNK_OVERDUE_SECONDS", 60, 86_400)
         retention = read.whole_number("SLUICE_RETENTION_DAYS", 8, 3650)
+        limits = read_limits("SLUICE_LIMITS", read.text("SLUICE_LIMITS"), problems.append)
         dequeue = read.one_of("SLUICE_DEQUEUE", Dequeue)
         notify = read.one_of("SLUICE_NOTIFY", Notify)
         notify_when = read.one_of("SLUICE_NOTIFY_WHEN", When)
@@ -178,6 +186,7 @@ class Settings:
             merged_most=merged * 1024 * 1024,
             chunk_overdue=timedelta(seconds=overdue),
             retention=timedelta(days=retention),
+            limits=limits,
             dequeue=dequeue,
             notify=notify,
             notify_when=notify_when,

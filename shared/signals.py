@@ -7,13 +7,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from threading import Thread
+from threading import Lock, Thread
+from time import monotonic
 from typing import Any, Final, Protocol
 
 from azure.core.exceptions import AzureError
 from azure.storage.queue import QueueClient
 
-from shared.azure import FAILURES, BriefSender, BusMessage, BusSender, Connections, Destination
+from shared.azure import FAILURES, BusMessage, BusOperation, BusPost, BusSender, Connections, Destination
 from shared.clock import Clock, Closing
 from shared.errors import SignalNotSentError
 from shared.messages import FeedCall, Permit, encode_permit
@@ -23,13 +24,14 @@ from shared.topology import HINTS, PERMITS, SIGNAL_LIFE
 TOPIC: Final = "signals"
 _SIGNALS: Final = Destination("topic", TOPIC)
 _PERMITS: Final = Destination("bus", PERMITS)
-_HINTS: Final = Destination("bus", HINTS)
 #: The property of a hint that names the queue of submissions to look at.
 HINTED_QUEUE: Final = "queue"
 #: The kind of a signal, by which subscriptions filter.
 RELEASE: Final = "release"
 #: Permits per transfer, well under the message size of the cheapest tier.
 MOST_AT_ONCE: Final = 100
+#: Seconds after a hint that failed in which none is sent.
+QUIET_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,37 +250,48 @@ class QueueFeedCalls(_OnQueue):
             tell(events.FEEDER_UNCALLED, error=describe_error(error))
 
 
-class BusHints(_Kept):
-    """Says over Service Bus that something was dropped, on a connection that is kept. Close it when done."""
+class HttpHints(Closing):
+    """Says over HTTP that something was dropped. A bus that fails costs one wait, and none for a while. Close it when done."""
 
-    def __init__(self, connections: Connections, queue: str = "") -> None:
+    def __init__(self, connections: Connections, queue: str = "", now: Callable[[], float] = monotonic) -> None:
         """Take the queue that a hint names if its sender gives no other. Empty: all queues of submissions."""
-        self._sender, self._queue = BusSender(connections), queue
+        self._connections, self._queue, self._now = connections, queue, now
+        #: Made at the first hint: an app may be built that sends none.
+        self._post: BusPost | None = None
+        self._lock, self._has_failed, self._quiet_until = Lock(), False, 0.0
 
-    def connect(self) -> Exception | None:
-        """Open the connection ahead of the first hint, and return the error if that failed. Never raises."""
-        return _error_of(lambda: self._sender.connect(_HINTS))
-
-    def __call__(self, queue: str = "") -> Exception | None:
-        """Send a hint and return None, or the error if it could not be sent. Never raises."""
+    def __call__(self, queue: str = "", /) -> bool:
+        """Send a hint, unless the last one failed a moment ago. It logs the first failure of an outage."""
+        if self._has_failed and self._now() < self._quiet_until:
+            return False
         # Beside the place to look, nothing is in it: what is not there cannot be believed. The queue sets its life.
         named = {HINTED_QUEUE: queue or self._queue} if queue or self._queue else {}
-        return _error_of(lambda: self._sender.send(_HINTS, [BusMessage(body=b"", content_type=None, properties=named)]))
+        try:
+            post = self._open()
+            self._connections.meter.count_bus(BusOperation.SEND, HINTS)
+            post(named)
+        except Exception as error:  # noqa: BLE001 - whatever the bus or the login raise, nothing depends on a hint
+            self._note_failure(error)
+            return False
+        self._has_failed = False
+        return True
 
+    def close(self) -> None:
+        """Close the connection."""
+        if self._post is not None:
+            self._post.close()
 
-def _error_of(act: Callable[[], object]) -> Exception | None:
-    try:
-        act()
-    except Exception as error:  # noqa: BLE001 - whatever the bus or the login raise, nothing depends on a hint
-        return error
-    return None
+    def _open(self) -> BusPost:
+        with self._lock:
+            if self._post is None:
+                self._post = self._connections.bus_post(HINTS)
+            return self._post
 
-
-def brief_hints(connections: Connections, queue: str) -> BriefSender:
-    """Build the sender of a publisher's hints, for one queue of submissions. It logs the first failure of an outage."""
-    return BriefSender(
-        BusHints(connections, queue), lambda error: tell(events.HINT_UNSENT, error=describe_error(error))
-    )
+    def _note_failure(self, error: Exception) -> None:
+        with self._lock:
+            is_first, self._has_failed, self._quiet_until = not self._has_failed, True, self._now() + QUIET_SECONDS
+        if is_first:
+            tell(events.HINT_UNSENT, error=describe_error(error))
 
 
 def release_message(gate: str, epoch: int) -> BusMessage:

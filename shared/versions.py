@@ -68,10 +68,11 @@ def _work_out(kind: Any) -> None:
 #: The newest version that is read, by the kind of a message and by the name of any other document.
 READS: Final[Mapping[str, int]] = MappingProxyType(
     {
-        # Messages of the stages. A chunk of version 2 takes a part of its frames.
+        # Messages of the stages. A chunk of version 2 takes a part of its frames, one of version 3 makes lines. A result of
+        # version 2 has streams.
         "dispatch": 1,
-        "chunk": 2,
-        "result": 1,
+        "chunk": 3,
+        "result": 2,
         "results": 1,
         "finish": 1,
         "segment": 1,
@@ -83,12 +84,15 @@ READS: Final[Mapping[str, int]] = MappingProxyType(
         "release": 1,
         "commands": 1,
         "events": 1,
-        # Blobs. A finish plan of version 2 has cuts.
+        # Blobs. A finish plan of version 2 has cuts, one of version 3 has more of them than shards.
         "plan": 1,
-        "finish plan": 2,
+        "finish plan": 3,
         "segment result": 1,
         "shard result": 1,
-        "chunk result": 1,
+        "span result": 1,
+        "places": 1,
+        "chunk result": 2,
+        "so far": 1,
         "gate": 1,
         "roll": 1,
         "sequence": 1,

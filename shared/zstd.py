@@ -4,6 +4,7 @@ The backport has the same names and version of zstd, so this is the only module 
 """
 
 import sys
+from collections.abc import Iterator
 from typing import Final, cast
 
 if sys.version_info >= (3, 14):
@@ -45,13 +46,26 @@ def read_size(frame: bytes) -> int:
 
 def unpack(frame: bytes, most: int = UNKNOWN_SIZE) -> bytes:
     """Return the expanded bytes of one whole frame with nothing behind it. Beyond `most`, it is read no further."""
-    expander = Expander()
-    data = expander.decompress(frame, most)
-    if not expander.eof:
-        raise ZstdError(f"the frame's {len(frame)} bytes are not whole, or expand to more than {most} bytes")
-    if rest := expander.unused_data:
+    data, rest = unpack_first(frame, most)
+    if rest:
         raise ZstdError(f"{len(rest)} bytes follow the frame's end")
     return data
+
+
+def unpack_each(frames: bytes) -> Iterator[bytes]:
+    """Yield the expanded bytes of frames that lie side by side."""
+    while frames:
+        data, frames = unpack_first(frames)
+        yield data
+
+
+def unpack_first(frames: bytes, most: int = UNKNOWN_SIZE) -> tuple[bytes, bytes]:
+    """Return the expanded bytes of the first frame, and what is behind it. Beyond `most`, it is read no further."""
+    expander = Expander()
+    data = expander.decompress(frames, most)
+    if not expander.eof:
+        raise ZstdError(f"the frame's {len(frames)} bytes are not whole, or expand to more than {most} bytes")
+    return data, expander.unused_data
 
 
 def make_expander(window_most: int) -> Expander:

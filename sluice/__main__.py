@@ -6,6 +6,9 @@ import sys
 def main() -> None:
     """Run the command, or say how to install what it needs."""
     try:
+        from tools.cli.doors import open_by_name  # noqa: PLC0415 - before any other part is imported
+
+        open_by_name()
         from tools.cli.main import main as run  # noqa: PLC0415 - only here is its absence told in a sentence
     except ModuleNotFoundError as error:
         if error.name not in {"rich", "typer"}:

@@ -6,5 +6,6 @@ from shared.workloads import (
     Rejected as Rejected,
     Total as Total,
     Workload as Workload,
+    by_key as by_key,
     shard_of as shard_of,
 )

@@ -16,17 +16,22 @@ import azure.functions
 import azure.servicebus
 import azure.storage.blob
 import azure.storage.queue  # noqa: F401 - they are imported when they are needed
+import typer.main
 
 from sluice.__main__ import main
 from tests.quick_bus import shorten_pauses
 from tests.waiting import LIMIT
+from tools.cli.main import NAMED, app
 
 shorten_pauses()
 # What prints looks for a terminal of GitHub's when it is imported, and the command has another environment.
 with patch.dict(os.environ, clear=True):
-    for name in ("tools.cli.main", "typer._adapters", "typer.rich_utils", "rich.markdown"):
+    for name in ("typer._adapters", "typer.rich_utils", "rich.markdown", "capabilities.registration.commands"):
         # The command imports them when it runs.
         importlib.import_module(name)
+    # So does it with the module of what is called.
+    for name in NAMED:
+        typer.main.get_command(app).get_command(None, name)
 # The storage libraries ask a program for it, once in a process.
 platform.platform()
 # A collection would visit, and so copy, all that is there in each process.

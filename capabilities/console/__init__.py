@@ -1,4 +1,17 @@
-"""The console as a function of the app: the pages of the package `console`, behind Azure's login."""
+"""The pages that show what Sluice does, as one WSGI application. `sluice web` serves them on this machine,
+and the function `console` in Azure, behind Azure's login.
+
+Reading order:
+
+- `app`: the application, from a request to a reply
+- `guard`, `session`, `azure_login`: what is refused, and who a person is
+- `flows`, `function`: the application as a function of the app
+- `render`: templates, and the text of others made harmless
+- `snapshot`: what all tabs share, each part read once
+- `pages`: one module for each page
+
+The app imports this module at its start, and none of the others before the first visit.
+"""
 
 from typing import Final
 

@@ -18,7 +18,7 @@ class ConsolePages:
 
     def answer(self, call: HttpCall) -> HttpAnswer:
         """Show a page to a person whom Azure's login let in."""
-        from console.function import build_application, send  # noqa: PLC0415 - templates are loaded at the first visit
+        from capabilities.console.function import build_application, send  # noqa: PLC0415 - templates are loaded at the first visit
 
         with self._building:
             if self._application is None:

@@ -11,7 +11,7 @@ strands none of them.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -325,13 +325,14 @@ class Starts:
         #: The order that was sent last, and the last one of each conference.
         self._sent: tuple[str, dict[str, str]] = "", {}
 
-    def send(self, entries: Sequence[HeldEntry], before: str) -> None:
+    def send(self, entries: Sequence[HeldEntry], before: Sequence[str]) -> None:
         """Send the starts of these rows of one gate, in this order. They may be deleted afterwards. Raises NotPublishedError.
 
-        `before`: the order before them on the roll. Its start was sent.
+        `before`: the last orders before them on the roll. Their starts were sent.
         """
         commands = [_decoder.decode(entry.message.encode()) for entry in entries]
-        commands, last = _chain(commands, self._find_last(before))
+        conferences = {command.body["start"]["conference"] for command in commands}
+        commands, last = _chain(commands, self._find_last(before, conferences))
         parts = [commands[begin : begin + MOST_STARTS] for begin in range(0, len(commands), MOST_STARTS)]
         now = self._clock.now()
         # A note of the part's own, whose key travels with each command.
@@ -345,14 +346,19 @@ class Starts:
         )
         self._sent = entries[-1].id, last
 
-    def _find_last(self, before: str) -> Mapping[str, str]:
-        """Return the last orders of conferences up to this one. Another process sent it: then only its own is known."""
+    def _find_last(self, before: Sequence[str], conferences: AbstractSet[str]) -> Mapping[str, str]:
+        """Return the last of these orders of each conference. Another process sent them: then it reads them, backwards."""
         sent, last = self._sent
-        if before == sent:
+        if before and before[-1] == sent:
             return last
-        home = self._homes.load(order_home(before)) if before else None
-        order = restore_process(self._process, home)[0].order
-        return {} if order is None else {order.conference: before}
+        found: dict[str, str] = {}
+        for id_ in reversed(before):
+            order = restore_process(self._process, self._homes.load(order_home(id_)))[0].order
+            if order is not None:
+                found.setdefault(order.conference, id_)
+            if found.keys() >= conferences:
+                break
+        return found
 
     def take(self, bodies: Sequence[bytes]) -> None:
         """Start the orders of these messages, and publish what they ask of seats in this order.

@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from werkzeug.exceptions import BadRequest, NotFound
 
+from capabilities.console.acts import read_form
+from capabilities.console.pages import CapabilityPages, Route
+from capabilities.console.visit import Page, Visit
 from capabilities.registration.entities import RegistrationChoice
 from capabilities.registration.flows import RegistrationStores
 from capabilities.registration.http import describe_order
 from capabilities.registration.order import OrderPhase, order_home
 from capabilities.registration.views import CONFERENCE_MODEL, ORDER_MODEL, READ_MODELS, state_of
-from console.acts import read_form
-from console.pages import CapabilityPages, Route
-from console.visit import Page, Visit
 from shared.errors import MigrationRefusedError
 from shared.operating import AuditedAct
 from shared.processes import STUCK_AFTER

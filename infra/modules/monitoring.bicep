@@ -22,6 +22,9 @@ param retentionDays int
 @maxValue(100)
 param dailyCapGB int
 
+@description('Whether a workbook shows queries and metrics.')
+param hasWorkbook bool
+
 resource workspace 'Microsoft.OperationalInsights/workspaces@2025-02-01' = {
   name: workspaceName
   location: location
@@ -49,6 +52,21 @@ resource savedQueries 'Microsoft.OperationalInsights/workspaces/savedSearches@20
     }
   }
 ]
+
+resource workbook 'Microsoft.Insights/workbooks@2023-06-01' = if (hasWorkbook) {
+  // Azure takes a GUID alone.
+  name: guid(workspace.id, 'workbook')
+  location: location
+  tags: tags
+  kind: 'shared'
+  properties: {
+    category: 'workbook'
+    displayName: 'Sluice'
+    sourceId: workspace.id
+    // Made from infra/queries and the catalogue of metrics by `make docs`.
+    serializedData: string(loadJsonContent('../workbook.json'))
+  }
+}
 
 resource component 'Microsoft.Insights/components@2020-02-02' = {
   name: componentName

@@ -44,7 +44,7 @@ from shared.pending import (
     Pointer,
     Range,
 )
-from shared.pipeline import Net, Received, Settled
+from shared.pipeline import Net, Received, Settled, check_limits
 from shared.settings import Dequeue, Settings
 from shared.signals import Hint
 from shared.telemetry import describe_error, events, place, tell
@@ -225,6 +225,8 @@ class App(Closing):
         self, connections: Connections, settings: Settings, workloads: Workloads, *, stores: Stores | None = None
     ) -> None:
         """Build every stage. Makes no request. `stores`, if given, were made over the same connections."""
+        if settings.limits or workloads.limits:
+            check_limits(workloads, settings.limits, settings.chunk_items)
         self.settings, self.stores = settings, stores or Stores(connections, dequeue=settings.dequeue)
         #: True if permits come by the bus, instead of on a storage queue.
         self.is_pushed = settings.dequeue is Dequeue.PUSH

@@ -31,6 +31,7 @@ from shared.pipeline import (
     Acceptance,
     Alone,
     Arrivals,
+    CallLimits,
     ChunkSizes,
     DirectPuts,
     Dispatcher,
@@ -42,7 +43,6 @@ from shared.pipeline import (
     Orphans,
     Overtaking,
     Processor,
-    PutAgain,
     QueueFronts,
     Retention,
     Rooms,
@@ -225,11 +225,9 @@ class AppStages:
             ledger=stores.ledger,
             gates=stores.held_work,
             dispatcher=self.dispatcher,
-            again=PutAgain(ledger=stores.ledger, dispatcher=self.dispatcher, clock=self.clock),
             direct=DirectPuts(following=self.tasks.following, depth=self.tasks.read_depth, clock=self.clock),
             ready=stores.ready,
             call_feeder=stores.call_feeder,
-            hints=stores.signals,
             pending=stores.pending,
             clock=self.clock,
             overdue=self.settings.chunk_overdue,
@@ -289,14 +287,17 @@ class AppStages:
                 read=PayloadReader(PayloadStores(stores.container), self.memory),
                 ledger=stores.ledger,
                 results=stores.results,
+                so_far=stores.so_far,
                 send=stores.send_result,
                 parking=stores.parking,
                 deliveries=self.deliveries,
                 finishing=self.finisher,
+                pace=CallLimits(stores.slots, self.clock, self.settings.limits).pace,
                 run_alone=Alone(loaded=self.workloads.loaded, policy=self.settings.poison, clock=self.clock),
                 note_first=stores.first_chunks.note,
                 weigh=self.tasks.following.gauge.weigh,
                 clock=self.clock,
+                merged_most=self.settings.merged_most,
                 telemetry=self.telemetry,
             )
         )
@@ -327,7 +328,15 @@ class AppStages:
         stores, call, policy = self.stores, self.finish_call, self.settings.poison
         ledger, parking, groups, later = stores.ledger, stores.parking, stores.groups, stores.send_result.send_later
         return Settler(
-            ledger, call, parking, groups, self.clock, send_later=later, policy=policy, telemetry=self.telemetry
+            ledger,
+            call,
+            parking,
+            groups,
+            self.clock,
+            send_later=later,
+            policy=policy,
+            merged_most=self.settings.merged_most,
+            telemetry=self.telemetry,
         )
 
     @cached_property

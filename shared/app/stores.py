@@ -50,6 +50,7 @@ from shared.pipeline import (
     PlanStore,
     ReadyTable,
     ResultStore,
+    SoFarStore,
     Speeds,
     TotalsTable,
     accept_stage,
@@ -60,9 +61,9 @@ from shared.pipeline import (
 from shared.settings import Dequeue
 from shared.signals import (
     BusFeedCalls,
-    BusHints,
     BusPermits,
     BusSignals,
+    HttpHints,
     NoSignals,
     QueueFeedCalls,
     QueuePermits,
@@ -99,6 +100,7 @@ class Stores(Closing):
         self.ready = ReadyTable(table("pending"))
         self.plans = PlanStore(self.container)
         self.results, self.groups = ResultStore(self.container("results")), GroupBlobs(self.container("results"))
+        self.so_far = SoFarStore(self.container("results"))
         self.totals = TotalsTable(table("totals"))
         self.audit = AuditTable(table("audit"), self.clock)
 
@@ -136,7 +138,7 @@ class Stores(Closing):
         self.send_permits = BusPermits(connections) if is_pushed else QueuePermits(wake)
         self.call_feeder = BusFeedCalls(connections, self.clock) if is_pushed else QueueFeedCalls(wake)
         self._announce = BusAnnouncements(connections)
-        self.send_hint = BusHints(connections)
+        self.send_hint = HttpHints(connections)
 
         # Every stage that can park. Register another one here.
         self.put_back = put_back = QueuesPut(connections.queues, point)

@@ -21,6 +21,7 @@ from shared.azure.bus import (
     peek as peek,
     read_front as read_front,
 )
+from shared.azure.bus_post import BusPost as BusPost
 from shared.azure.connection_settings import (
     BUS_CONNECTION as BUS_CONNECTION,
     BUS_SETTING as BUS_SETTING,
@@ -54,7 +55,6 @@ from shared.azure.meter import (
 )
 from shared.azure.pushback import (
     USED_BY_WORK as USED_BY_WORK,
-    BriefSender as BriefSender,
     Governor as Governor,
     Pushback as Pushback,
     governors_of_work as governors_of_work,

@@ -16,6 +16,7 @@ from azure.data.tables import TableServiceClient
 from azure.servicebus import ServiceBusClient
 from azure.storage import blob, queue
 
+from shared.azure.bus_post import BusPost, post_by_key, post_by_login
 from shared.azure.connection_settings import (
     BUS_CONNECTION,
     BUS_SETTING,
@@ -128,6 +129,15 @@ class Connections(Closing):
                 return ServiceBusClient.from_connection_string(self._bus, retry_total=1, retry_backoff_factor=PAUSE)
         credential = self._credential(self._bus.login)
         return ServiceBusClient(self._bus.addresses["bus"], credential, retry_total=1, retry_backoff_factor=PAUSE)
+
+    def bus_post(self, queue: str) -> BusPost:
+        """Build a sender to a queue of the bus by HTTP. The caller closes it."""
+        if self._bus is None:
+            raise SettingsError(missing(BUS_SETTING))
+        if isinstance(self._bus, str):
+            with _refusing(BUS_CONNECTION):
+                return post_by_key(self._bus, queue, is_local=LOCAL_MARK in self._bus.lower())
+        return post_by_login(self._bus.addresses["bus"], self._credential(self._bus.login), queue)
 
     def bus_administration(self) -> "ServiceBusAdministrationClient":
         """Open a new client that makes and removes entities of the bus. The caller closes it."""

@@ -27,7 +27,7 @@ from typing import Final
 from shared.dequeue.work_queue import MOST_DELIVERIES, ReceivedMessage, WorkSource
 from shared.gate import TAKES_FOR
 from shared.messages import Delivery
-from shared.telemetry import describe_error, events, tell
+from shared.telemetry import events, tell
 from shared.topology import GUARD, LOOKS_EVERY
 
 #: Queues of a pass, and messages of each.
@@ -59,8 +59,8 @@ class HintFollower:
     handle: Callable[[Delivery, float], object]
     #: Parks a message that was delivered as often as the host allows.
     park: Callable[[Delivery], object]
-    #: Sends a hint for a queue, or for all by the empty text, or returns why it could not.
-    send_hint: Callable[[str], Exception | None]
+    #: Sends a hint for a queue, or for all by the empty text, or logs why it could not.
+    send_hint: Callable[[str], object]
     monotonic: Callable[[], float]
     pause: Callable[[float], object] = time.sleep
     _lock: Lock = field(default_factory=Lock, init=False)
@@ -145,8 +145,7 @@ class HintFollower:
         """Have another hint continue with the wanted queues. If it cannot be sent, the net does."""
         if not left:
             return Followed.DONE
-        if (error := self.send_hint(left[0] if len(left) == 1 else "")) is not None:
-            tell(events.HINT_UNSENT, error=describe_error(error))
+        self.send_hint(left[0] if len(left) == 1 else "")
         return Followed.HANDED_OVER
 
     def _pass(self, portions: Sequence["_Portion"], until: float) -> None:

@@ -109,6 +109,8 @@ class Slots(Protocol):
 
 #: The blob whose holder alone feeds. It has no number, so it is no slot.
 FEEDER: Final = "feeder"
+#: Before the name of a lot of a limit of calls. These are no slots either.
+_RATE: Final = "rate-"
 
 
 class BlobSlots:
@@ -124,6 +126,19 @@ class BlobSlots:
     def lease_feeder(self) -> SlotLease | None:
         """Lease the right to feed, or return None if it is leased. Makes as many requests as for a slot."""
         return self._lease(FEEDER, "lease the right to feed")
+
+    def lease_lot(self, limit: str, number: int) -> SlotLease | None:
+        """Lease a lot of a limit of calls, or return None if it is leased. Makes as many requests as for a slot."""
+        return self._lease(f"{_RATE}{limit}-{number:03}", f"lease a lot of the limit {limit}")
+
+    def list_leased_lots(self, limit: str) -> frozenset[int]:
+        """Return the leased lots of a limit. Makes one request."""
+        prefix = f"{_RATE}{limit}-"
+        with expecting_an_answer(f"list the lots of the limit {limit}"):
+            found = self._container.list_blobs(name_starts_with=prefix)
+            leased = [blob.name.removeprefix(prefix) for blob in found if blob.lease.state == "leased"]
+        # A limit whose name goes on behind this one has a letter or a hyphen there.
+        return frozenset(int(number) for number in leased if number.isdecimal())
 
     def _lease(self, name: str, tried: str) -> SlotLease | None:
         # Read before the request: storage counts the lease from some moment after it.

@@ -26,6 +26,7 @@ from shared.dequeue.receiving import AHEAD, HandlingTime, UrgentLane, receive_si
 from shared.dequeue.work_queue import AGAIN_AFTER, DepthSample, Partitions, ReceivedMessage, Renewals, WorkSource
 from shared.errors import StorageUnavailableError
 from shared.messages import Delivery
+from shared.parked import count_left
 from shared.telemetry import describe_error, events, place, tell
 from shared.topology import GUARD
 
@@ -130,6 +131,7 @@ class Telling:
             delivery=delivery.count,
             error=describe_error(error),
             at=place(error),
+            left=count_left(error).left,
         )
 
     def on_completed(self) -> None:

@@ -123,7 +123,7 @@ TAKES_FOR: Final = timedelta(seconds=40)
 
 
 #: Sends entries behind the one of this id, all of them or not. Raises an error of Sluice if it may not have sent all.
-SendHeld: TypeAlias = Callable[[Sequence[HeldEntry], str], object]
+SendHeld: TypeAlias = Callable[[Sequence[HeldEntry], Sequence[str]], object]
 
 
 class Holding(Enum):
@@ -251,8 +251,8 @@ class HeldWork:
         later = self._gates.read(gate).reading
         return [*older, *(Startable(entry, later) for entry in others if must_dispatch(entry.epoch, later))]
 
-    def send(self, entries: Sequence[HeldEntry], before: str = "") -> None:
-        """Send entries for destinations that are no storage queues. `before`: the id of the one before them, if known."""
+    def send(self, entries: Sequence[HeldEntry], before: Sequence[str] = ()) -> None:
+        """Send entries for destinations that are no storage queues. `before`: the ids of those before them, if known."""
         for destination in dict.fromkeys(entry.queue for entry in entries):
             self._senders[destination]([entry for entry in entries if entry.queue == destination], before)
 

@@ -160,10 +160,10 @@ class Rolls:
 
     def batches(
         self, gate: str, state: GateState, known: Sequence[HeldEntry] | None, on_page: Callable[[], object]
-    ) -> Iterator[tuple[str, list[HeldEntry]]]:
+    ) -> Iterator[tuple[Sequence[str], list[HeldEntry]]]:
         """Yield the orders that may start, in the order of their roll. The caller sends each batch and deletes its rows.
 
-        With each batch comes the id of the order before it. Empty: it is the first.
+        With each batch come the ids of the orders before it, as many as a batch has at most. Empty: it is the first.
 
         `known`: all that may start, if the caller has read it. What was held meanwhile comes at the end. `on_page` is
         called after each page of rows.
@@ -179,16 +179,16 @@ class Rolls:
         def turn(entry: HeldEntry) -> tuple[int, tuple[str, int, str]]:
             return places.get(entry.id, len(places)), by_arrival(place_of(entry))
 
-        before = ""
+        before: Sequence[str] = ()
         coming.sort(key=turn)
         while coming or (coming := heapq.nsmallest(WINDOW, self._due(gate, state, on_page), turn)):
             for begin in range(0, len(coming), BATCH):
                 batch = coming[begin : begin + BATCH]
                 place = places.get(batch[0].id, len(places))
                 if place < len(places) or not before:
-                    before = roll.places[place - 1].id if place else ""
+                    before = [one.id for one in roll.places[max(0, place - BATCH) : place]]
                 yield before, batch
-                before = batch[-1].id
+                before = [entry.id for entry in batch]
             coming = []
 
     def follow(self, pointer: Pointer, kept: timedelta) -> None:

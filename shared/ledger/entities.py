@@ -206,6 +206,7 @@ _CODECS: Final[Mapping[ColumnCodec, tuple[Convert | None, Convert | None]]] = {
     ColumnCodec.AMOUNTS: (lambda sums: _dumps(texts(sums)), lambda text: _amounts(_loads(text))),
     ColumnCodec.TOTALS: (write_totals, read_totals),
     ColumnCodec.COUNTS: (lambda counts: _dumps(dict(counts)), lambda text: MappingProxyType(_loads(text))),
+    ColumnCodec.FLAG: (lambda is_set: is_set or None, bool),
     ColumnCodec.STORY: (_story_text, _story_of),
 }
 

@@ -74,6 +74,14 @@ def _rows(job: Job, rows: Totals | None) -> Iterator[str]:
         yield f"the chunk rows add up to {rows.items} items and other sums than the job's {job.totals.items} items"
 
 
+def describe_state(job: Job | Listed) -> str | None:
+    """Return the state in words, for a person. None: it is not recorded."""
+    if job.state is JobState.COMPLETED_WITH_PARKED and job.parked_chunks and not job.done:
+        # "Completed" would be read as a success.
+        return "failed: all parked"
+    return job.state and job.state.value
+
+
 #: Below this share of ended chunks, the rate so far predicts too little.
 _TOO_EARLY: Final = 0.02
 #: A job without a prediction, for instance behind its gate, should have this share of its time left.
@@ -199,6 +207,7 @@ def first_turn(since: datetime, deadline: datetime | None) -> Turn | None:
 #: Characters of a problem: it is shown in a list of jobs, and a row has a limit.
 LONGEST_PROBLEM: Final = 2000
 _BEFORE_DISPATCH: Final = frozenset({JobState.PLANNING, JobState.HELD})
+_UNDER_WAY: Final = frozenset({JobState.DISPATCHING, JobState.RUNNING})
 
 
 class Collision(Enum):
@@ -278,6 +287,11 @@ def may_dispatch(job: Job) -> bool:
     return is_open and job.plan is not None and may_start(job) and not is_noted_ahead(job)
 
 
+def may_feed(job: Job) -> bool:
+    """Check whether chunks wait for their turn: the rest of them, or lost ones that are put again."""
+    return may_dispatch(job) or (job.again_from is not None and job.state in _UNDER_WAY)
+
+
 def note_ahead(job: Job, now: datetime) -> Job:
     """Note in the row of a new job that all of its chunks were put, before they are."""
     return replace(job, state=JobState.DISPATCHING, dispatch_cursor=job.chunks, started_at=now)
@@ -332,6 +346,16 @@ def _state_after_dispatch(job: Job) -> JobState:
     return JobState.RUNNING if job.dispatch_cursor >= job.chunks else JobState.DISPATCHING
 
 
+def note_lost(job: Job, first: int) -> Job:
+    """Note that lost chunks wait to be put again, from this one on. A place that is noted already stays.
+
+    The job stays silent by this note: a process that dies before its ready row is there leaves it to the next tick.
+    """
+    if job.again_from is not None or job.state not in _UNDER_WAY:
+        return job
+    return replace(job, again_from=first)
+
+
 def note_put_again(
     job: Job, now: datetime, put_until: datetime | None, *, began: int | None = None, left: int | None = None
 ) -> Job:
@@ -341,6 +365,9 @@ def note_put_again(
     process has moved on since, its place stays.
     """
     again_from = left if job.again_from == began else job.again_from
+    if job.state in ENDED:
+        # A later revision must not begin at an old place.
+        again_from = None
     return replace(job, nudged_at=now, put_until=_later(job.put_until, put_until), again_from=again_from)
 
 
@@ -354,7 +381,7 @@ def note_warning(job: Job, risk: Risk) -> Job:
 
 def undispatchable(job: Job, problem: str) -> Job:
     """Pause a job whose chunks cannot be put, until an operator resumes it."""
-    return replace(job, state=JobState.PAUSED, problem=problem[:LONGEST_PROBLEM]) if may_dispatch(job) else job
+    return replace(job, state=JobState.PAUSED, problem=problem[:LONGEST_PROBLEM]) if may_feed(job) else job
 
 
 def resume(job: Job, now: datetime) -> Job:

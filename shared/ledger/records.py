@@ -37,6 +37,8 @@ class ColumnCodec(Enum):
     AMOUNTS = auto()
     TOTALS = auto()
     COUNTS = auto()
+    #: Stored if it is true.
+    FLAG = auto()
     STORY = auto()
     #: Three columns, or one.
     PLAN = auto()
@@ -55,6 +57,7 @@ RISK: Final = ColumnCodec.RISK
 AMOUNTS: Final = ColumnCodec.AMOUNTS
 TOTALS: Final = ColumnCodec.TOTALS
 COUNTS: Final = ColumnCodec.COUNTS
+FLAG: Final = ColumnCodec.FLAG
 STORY: Final = ColumnCodec.STORY
 PLAN: Final = ColumnCodec.PLAN
 OTHERS: Final = ColumnCodec.OTHERS
@@ -142,6 +145,8 @@ class Portion:
         return Portion(self.items - other.items, minus(self.sums, other.sums), self.unknown - other.unknown)
 
 
+#: Bytes of a partial for each packed byte, where only those are known.
+EXPANDS: Final = 8
 #: Created once: nearly every row has it.
 NO_OTHERS: Final[Mapping[str, Any]] = MappingProxyType({})
 #: Created once, because most rows have it twice.
@@ -215,6 +220,9 @@ class ChunkRow:
     offset: Annotated[int | None, Column(WHOLE)] = None  # in a blob with the results of several chunks
     hash: Annotated[str | None, Column(TEXT)] = None
     length: Annotated[int | None, Column(WHOLE)] = None  # stored bytes; rows of earlier versions lack it
+    partial: Annotated[int | None, Column(WHOLE)] = None  # bytes of its partial; rows of earlier versions lack it
+    #: Those of them that are its lines, the last ones. None: it has none.
+    lines: Annotated[int | None, Column(WHOLE)] = None
     reason: Annotated[str | None, Column(TEXT)] = None
     milliseconds: Annotated[int, Column(WHOLE, always=True)] = 0
     #: Identifies the write: after a lost reply, a writer recognizes its own rows by it.
@@ -222,6 +230,11 @@ class ChunkRow:
     etag: Annotated[str, Column(KEY)] = ""
     #: Columns of a newer version, which every write of this row keeps.
     others: Annotated[Mapping[str, Any], Column(OTHERS)] = field(default_factory=lambda: NO_OTHERS)
+
+    @property
+    def partial_bytes(self) -> int:
+        """The bytes of its partial as JSON, or what they may be."""
+        return EXPANDS * (self.length or 0) if self.partial is None else self.partial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,6 +259,8 @@ class Job:
     chunks: Annotated[int, Column(WHOLE, kept=True)] = 0
     #: The declared sums, which the totals must prove.
     declared: Annotated[Amounts, Column(AMOUNTS, always=True)] = field(default_factory=lambda: NO_AMOUNTS)
+    #: Whether it has lines of its transactions, as its workload had when it was accepted.
+    lines: Annotated[bool, Column(FLAG)] = False
     id_base: Annotated[int | None, Column(WHOLE)] = None
     plan: Annotated[PlanBlob | PlanText | None, Column(PLAN, kept=True)] = None
     revision: Annotated[int, Column(WHOLE, kept=True)] = 1
@@ -266,6 +281,8 @@ class Job:
     #: The first lost chunk that is still to be put again.
     again_from: Annotated[int | None, Column(WHOLE)] = None
     forgiven: Annotated[int, Column(WHOLE)] = 0  # parked chunks when an operator last resumed the job
+    #: Bytes of the merged partial, as its first chunk expected them. It paused the job once.
+    sounded: Annotated[int | None, Column(WHOLE)] = None
     #: Why the job needs an operator: counts that do not add up, a plan or an output that is missing.
     problem: Annotated[str | None, Column(TEXT)] = None
     #: Milliseconds of work, as the chunks reported them.
@@ -285,11 +302,13 @@ class Job:
     others: Annotated[Mapping[str, Any], Column(OTHERS)] = field(default_factory=lambda: NO_OTHERS)
 
     @classmethod
-    def accept(cls, submission: Submission, content_hash: str, now: datetime, trace: str | None) -> Self:
+    def accept(
+        cls, submission: Submission, content_hash: str, now: datetime, trace: str | None, *, lines: bool = False
+    ) -> Self:
         """Build the new job of a submission, without a plan. `trace` is the trace context of its acceptance."""
         given: dict[str, Any] = {name: getattr(submission, name) for name in select_fields(Job, "given")}
         declared = dict(submission.declared.sums)
-        return cls(**given, content_hash=content_hash, accepted_at=now, declared=declared, trace=trace)
+        return cls(**given, content_hash=content_hash, accepted_at=now, declared=declared, trace=trace, lines=lines)
 
     def tombstone(self) -> "Job":
         """Return the buried job, with only the fields that are kept."""

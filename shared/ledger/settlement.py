@@ -24,6 +24,7 @@ from typing import Final, NamedTuple
 from shared.grammar import amounts
 from shared.ledger.job_decisions import Turn, is_overdue, may_start, silent_since
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, Portion, Totals
+from shared.memory import MIB
 from shared.messages import PortionMessage, Result
 from shared.parked import DEFAULT_POLICY, PoisonPolicy
 from shared.topology import work_queues_of
@@ -36,8 +37,10 @@ LONGEST_REASON: Final = 500
 #: Sums and causes that one job's row may carry, by name. A row has a limit, and others choose the names.
 MOST_NAMES: Final = 64
 LONGEST_NAME: Final = 100
+#: Upper bound of the merged partial of a workload without `split`, in bytes of JSON; as objects it takes some ten times that.
+MERGED_MOST: Final = 16 * MIB
 #: A job in one of these states may still have outstanding chunks.
-_UNFINISHED: Final = frozenset({JobState.HELD, JobState.DISPATCHING, JobState.RUNNING, JobState.PAUSED})
+_UNFINISHED: Final = frozenset({JobState.HELD, JobState.DISPATCHING, JobState.RUNNING})
 
 
 def result_blob(job: str, revision: int, chunk: int) -> str:
@@ -75,6 +78,9 @@ def _wrong_end(result: Result) -> str:
 
 def _wrong_counts(result: Result) -> str:
     outcomes = (result.accepted, result.rejected, result.parked)
+    if result.lines is not None and result.lines >= (result.length or 0):
+        # The finisher reads the lines behind the first frame.
+        return f"it says {result.lines} bytes of lines in a result of {result.length}"
     if any(outcome.items > MOST_ITEMS for outcome in outcomes):
         return f"a chunk has at most {MOST_ITEMS} items"
     try:
@@ -97,6 +103,8 @@ def row_of(result: Result, now: datetime) -> ChunkRow:
         blob=result.blob,
         hash=result.hash,
         length=result.length,
+        partial=result.partial,
+        lines=result.lines,
         reason=None if result.reason is None else result.reason[:LONGEST_REASON],
         milliseconds=result.milliseconds,
     )
@@ -235,6 +243,9 @@ def _has_room(job: Job) -> bool:
 def _advance_state(before: Job, job: Job, now: datetime, policy: PoisonPolicy) -> Job:
     """Move the credited job to the state that follows."""
     job = replace(job, progressed_at=now, started_at=job.started_at or now)
+    if job.state is JobState.PAUSED:
+        # A person resumes it, also if its last chunk ends or a replay succeeds meanwhile.
+        return job
     if before.has_ended:
         # The new revision fences off a finisher of the older one, even one that has not ended:
         # it may have read the rows before this one was replaced.
@@ -245,6 +256,20 @@ def _advance_state(before: Job, job: Job, now: datetime, policy: PoisonPolicy) -
     if job.state in _UNFINISHED and policy.pauses(job.parked_chunks - job.forgiven, job.chunks):
         return replace(job, state=JobState.PAUSED)
     return job
+
+
+def pause_too_large(settlement: Settlement, merged_most: int) -> Settlement:
+    """Pause a job, once, whose first chunk says that its merged partial cannot fit. Later chunks may repeat the accounts."""
+    job = settlement.job
+    expected = next((one.expected for one in settlement.credited if one.chunk == 0), None)
+    if expected is None or job.sounded is not None or job.state not in _UNFINISHED:
+        return settlement
+    problem = (
+        f"after chunk 0: the merged partial of workload {job.workload!r} will have about {expected / MIB:.0f} MiB, the limit "
+        f"is {merged_most / MIB:.0f} and it has no split. Give it one (split = by_key), deploy and submit anew; or, if "
+        f"later chunks repeat its accounts, `sluice jobs resume {job.job}`"
+    )
+    return replace(settlement, job=replace(job, state=JobState.PAUSED, sounded=expected, problem=problem))
 
 
 #: Messages that one request shows: storage shows no more.

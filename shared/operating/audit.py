@@ -1,15 +1,18 @@
-"""The record of acts: who, what, when and why. One row before the effect, its result after it."""
+"""The record of acts: who, what, when and why. One row before the effect, and a second one with its result after it.
+
+Rows are only added, never changed. So an operator's role needs no right to change or delete one (docs/security.md).
+"""
 
 import secrets
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFoundError
-from azure.data.tables import TableClient, UpdateMode
+from azure.core.exceptions import AzureError, HttpResponseError, ResourceExistsError, ResourceNotFoundError
+from azure.data.tables import TableClient
 
 from shared.azure import expecting_an_answer
 from shared.clock import Clock
@@ -17,6 +20,8 @@ from shared.errors import ActRepeatedError, StorageUnavailableError
 
 #: The result of a command that is still running, or whose process died.
 STARTED: Final = "started"
+#: What the key of an end has after that of its begin. So the two stand beside each other.
+_END: Final = "|end"
 _NAMES: Final = ("who", "what", "target", "why", "result")
 _KEYS: Final = frozenset({"PartitionKey", "RowKey"})
 
@@ -57,23 +62,25 @@ class AuditTable:
 
     @contextmanager
     def record(self, command: AuditedAct, named: ActKey | None = None) -> Iterator[AuditedAct]:
-        """Write the row, run the block, then write its result. If the row cannot be written, the block does not run.
+        """Write the row, run the block, then the row of its end. If the first cannot be written, the block does not run.
 
         `named`: the act was named before. Raise ActRepeatedError if it was attempted already.
         """
         key = _key(named.at, named.nonce) if named else _key(self._clock.now(), secrets.token_hex(4))
+        if named:
+            # After a lost reply it tells whether this call wrote the row.
+            command.details["attempt"] = secrets.token_hex(8)
         with expecting_an_answer(f"record {command.what} {command.target!r} before doing it, so nothing was done"):
-            if named:
-                self._insert(key, command)
-            else:
-                self._table.upsert_entity({**key, **_columns(command)}, mode=UpdateMode.REPLACE)
+            found = self._add(key, command)
+            if found != command:
+                raise self._refuse_repeated(key, found)
         try:
             yield command
         except BaseException as error:
             command.result = f"failed: {type(error).__name__}"
-            self._finish(key, command)
+            self._end(key, command)
             raise
-        self._finish(key, command)
+        self._end(key, command)
 
     def note(self, done: AuditedAct, named: ActKey) -> None:
         """Write the row of an act with its result, unless it is there: any number of processes may write it."""
@@ -82,22 +89,35 @@ class AuditTable:
 
     def check_new(self, named: ActKey) -> None:
         """Raise ActRepeatedError if the act was attempted already. One request."""
+        key = _key(named.at, named.nonce)
         with expecting_an_answer("look for an act in the audit"):
-            found = self._find(_key(named.at, named.nonce))
-        if found is not None:
-            raise _refuse_repeated(found)
+            found = self._find(key)
+            if found is not None:
+                raise self._refuse_repeated(key, found)
 
-    def _insert(self, key: dict[str, str], command: AuditedAct) -> None:
-        """Insert the row of a named act. After a lost reply, the attempt in it tells whether this call wrote it."""
-        command.details["attempt"] = secrets.token_hex(8)
+    def _add(self, key: dict[str, str], act: AuditedAct) -> AuditedAct:
+        """Insert a row, and return the act that the table has under its key.
+
+        The library repeats no insert whose reply was lost. Only a read shows whether the row was written.
+        """
         try:
-            self._table.create_entity({**key, **_columns(command)})
+            self._table.create_entity({**key, **_columns(act)})
         except AzureError as refusal:
             found = self._find(key)
-            if found is None:
+            if found is not None:
+                return found
+            if isinstance(refusal, HttpResponseError):
                 raise
-            if found.details.get("attempt") != command.details["attempt"]:
-                raise _refuse_repeated(found) from refusal
+            return self._add_again(key, act)
+        return act
+
+    def _add_again(self, key: dict[str, str], act: AuditedAct) -> AuditedAct:
+        try:
+            self._table.create_entity({**key, **_columns(act)})
+        except ResourceExistsError:
+            # The first insert took its effect late.
+            return self._find(key) or act
+        return act
 
     def _find(self, key: dict[str, str]) -> AuditedAct | None:
         try:
@@ -105,26 +125,50 @@ class AuditTable:
         except ResourceNotFoundError:
             return None
 
+    def _refuse_repeated(self, key: dict[str, str], begun: AuditedAct) -> ActRepeatedError:
+        ended = self._find(_end_of(key)) or begun
+        return ActRepeatedError(
+            f"{begun.what} {begun.target!r} was sent before, so it was not done again; its result: {ended.result}"
+        )
+
     def newest(self, month: str, most: int, *, who: str = "", about: str = "") -> list[RecordedAct]:
-        """Return the last acts of a month, such as 2026-11, the newest first. One request for a thousand acts."""
+        """Return the last acts of a month, such as 2026-11, the newest first. One request for a thousand rows."""
         with expecting_an_answer(f"read the audit of {month}"):
             rows = self._table.query_entities("PartitionKey eq @month", parameters={"month": month})
-            found = deque((row for row in rows if _is_wanted(row, who, about)), maxlen=most)
-        return [_act_of(row) for row in reversed(found)]
+            found = deque((one for one in acts_of(rows) if _is_wanted(one.act, who, about)), maxlen=most)
+        return [*reversed(found)]
 
-    def _finish(self, key: dict[str, str], command: AuditedAct) -> None:
+    def _end(self, key: dict[str, str], command: AuditedAct) -> None:
         try:
             with expecting_an_answer(f"record the result of {command.what} {command.target!r}"):
-                self._table.update_entity({**key, **_columns(command)}, mode=UpdateMode.REPLACE)
+                found = self._add(_end_of(key), command)
         except StorageUnavailableError:
             # The effect exists and the row names its author. An error now would say that nothing was done.
             command.details["unrecorded"] = "the result is not in the audit table"
+            return
+        if found != command:
+            command.details["unrecorded"] = "the audit has another result, which another process added"
 
 
-def _refuse_repeated(found: AuditedAct) -> ActRepeatedError:
-    return ActRepeatedError(
-        f"{found.what} {found.target!r} was sent before, so it was not done again; its result: {found.result}"
-    )
+def acts_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[RecordedAct]:
+    """Yield the acts of rows in the order of their keys. Releases before 0.5.0 wrote the result into the first row."""
+    key, begun = "", None
+    for row in rows:
+        if begun is not None and row["RowKey"] == key + _END:
+            yield _with_end(begun, _act_of(row).act)
+            begun = None
+            continue
+        if begun is not None:
+            yield begun
+        key, begun = row["RowKey"], _act_of(row)
+    if begun is not None:
+        yield begun
+
+
+def _with_end(begun: RecordedAct, end: AuditedAct) -> RecordedAct:
+    """Take the result alone from the end, and what it adds: any operator may add a row, an end too."""
+    details = {**end.details, **begun.act.details}
+    return replace(begun, act=replace(begun.act, result=end.result, details=details))
 
 
 def _key(at: datetime, nonce: str) -> dict[str, str]:
@@ -132,8 +176,12 @@ def _key(at: datetime, nonce: str) -> dict[str, str]:
     return {"PartitionKey": f"{known:%Y-%m}", "RowKey": f"{known.isoformat(timespec='microseconds')}|{nonce}"}
 
 
-def _is_wanted(row: Mapping[str, Any], who: str, about: str) -> bool:
-    return who in str(row["who"]) and about in str(row["target"])
+def _end_of(key: Mapping[str, str]) -> dict[str, str]:
+    return {"PartitionKey": key["PartitionKey"], "RowKey": key["RowKey"] + _END}
+
+
+def _is_wanted(act: AuditedAct, who: str, about: str) -> bool:
+    return who in act.who and about in act.target
 
 
 def _act_of(row: Mapping[str, Any]) -> RecordedAct:

@@ -31,7 +31,7 @@ from shared.clock import Clock
 from shared.concurrency import FleetTable, Rules, RulesBlob, Shares, parse
 from shared.errors import ActStaleError, JobStateError, SignalNotSentError
 from shared.grammar import room_of
-from shared.ledger import FINISHED, Job, JobList, JobState, Ledger, Listed, change, counting, may_dispatch, resume
+from shared.ledger import FINISHED, Job, JobList, JobState, Ledger, Listed, change, counting, may_feed, resume
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
 from shared.parked import DOOR, Attempts, Entry, FailedAttempt, ParkedTable, chunk_of_key
 from shared.pending import DISPATCH_POINTER, PendingTable, Pointer
@@ -62,7 +62,7 @@ class Resume:
         # A crash from here on is repaired by the pointer that every unfinished job has.
         if job.state is JobState.FINISHING:
             self.finish.send(job)
-        elif may_dispatch(job):
+        elif may_feed(job):
             # The next tick dispatches it. Where there is a bus, a worker does so at once.
             self.pending.add(Pointer(DISPATCH_POINTER, self.clock.now(), job.job))
             with suppress(SignalNotSentError):
@@ -168,7 +168,7 @@ class JobReader:
         return [one for one in found if chunk_of_key(one.key) not in ended]
 
     def _count_older(self, job: Job) -> int | None:
-        if not may_dispatch(job):
+        if not may_feed(job):
             return None
         waiting = [one.job for one in self.ready.read(room_of(job.job))]
         return waiting.index(job.job) if job.job in waiting else None
@@ -243,9 +243,11 @@ def explain_pace(look: JobLook, now: datetime) -> list[str]:
 
 
 def _explain_turn(job: Job, older: int | None) -> list[str]:
-    if older is None or job.dispatch_cursor >= job.chunks:
+    left = job.chunks - job.dispatch_cursor
+    if older is None or (not left and job.again_from is None):
         return []
-    said = f"{job.chunks - job.dispatch_cursor:,} of its {job.chunks:,} chunks wait for their turn on the queues"
+    chunks = f"{left:,} of its {job.chunks:,} chunks" if job.again_from is None else "chunks that were lost"
+    said = f"{chunks} wait for their turn on the queues"
     jobs = "job" if older == 1 else "jobs"
     return [f"{said}, behind {older} older {jobs} of its room" if older else said]
 
@@ -254,6 +256,9 @@ def _explain_retries(retried: Sequence[FailedAttempt]) -> list[str]:
     if not retried:
         return []
     worst = max(retried, key=lambda one: one.deliveries)
+    if worst.left:
+        more = f", and {len(retried) - 1} more messages are tried again" if len(retried) > 1 else ""
+        return [f"chunk {chunk_of_key(worst.key)}: {worst.words}{more}"]
     said = (
         f"{len(retried)} of its messages failed and are tried again; {worst.key}, delivered {worst.deliveries} times: "
         f"{worst.words}"
@@ -286,6 +291,7 @@ class OutputKind(StrEnum):
 
     OUTPUT = "output"
     REJECTED = "rejected"
+    LINES = "lines"
     TOTALS = "totals"
 
 

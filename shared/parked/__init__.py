@@ -56,6 +56,7 @@ from shared.parked.parking import (
     drain_poison as drain_poison,
     identify_message as identify_message,
     is_nameless as is_nameless,
+    mark_again as mark_again,
     park_dead_result as park_dead_result,
     park_spent as park_spent,
     read_claimed_job as read_claimed_job,
@@ -74,7 +75,9 @@ from shared.parked.poison_policy import (
     PoisonPolicy as PoisonPolicy,
     StandstillError as StandstillError,
     cause_of as cause_of,
+    count_left as count_left,
     kind_of as kind_of,
     nature_of as nature_of,
     note_item as note_item,
+    note_left as note_left,
 )

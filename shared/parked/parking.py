@@ -290,7 +290,8 @@ class Deliveries:
         if self._is_worth_a_note(error, count, is_parked=is_parked):
             # An outage may prevent this note. Such a delivery counts as a death, but one is below the limit.
             with suppress(StorageUnavailableError):
-                self._attempts.note_failure(attempt.note, count, error)
+                tries = self._policy.deliveries if nature_of(error) is Nature.UNKNOWN else 0
+                self._attempts.note_failure(attempt.note, count, error, tries)
         return Park(error) if is_parked else Redeliver(error)
 
     def end(self, attempt: Attempt) -> None:
@@ -360,6 +361,14 @@ def read_message(body: bytes) -> Internal | None:
     except (msgspec.DecodeError, RecursionError, ValueError):
         return None
     return message if not isinstance(message, Results) and is_job(message.job) else None
+
+
+def mark_again(body: bytes) -> bytes:
+    """Return the message of a chunk with the mark that another one was sent before. Any other body stays unchanged."""
+    if not isinstance(read_message(body), ChunkMessage):
+        return body
+    # Fields that this version does not know stay.
+    return msgspec.json.encode({WRAPPER: {**_AS_WRITTEN.decode(unwrap(body))[WRAPPER], "again": True}})
 
 
 def split_bundle(body: bytes) -> list[bytes]:

@@ -56,6 +56,8 @@ _AFTER_EVERY_ID: Final = "~"
 LONGEST_PLACE: Final = 1000
 #: Parts of the key of an app's own message: its job and the message.
 _PARTS: Final = 2
+#: How the kind of a failure begins that is no fault: the message waits.
+_WAITS: Final = "waits for "
 #: Notes of one request.
 MOST_LISTED: Final = 1000
 #: Hour of the day, in UTC, at which old notes are removed, and how many: a few seconds of a tick.
@@ -81,11 +83,29 @@ class FailedAttempt:
     kind: str
     place: str
     at: datetime
+    #: Of a chunk: how many of its transactions failed, and how many it has. 0: it failed as a whole.
+    left: int = 0
+    items: int = 0
+    #: The delivery that parks it, if each further one fails alike. 0: none does.
+    tries: int = 0
 
     @property
     def words(self) -> str:
         """How it failed, for a person."""
-        return f"{self.kind} at {self.place}" if self.place else self.kind
+        if self.left:
+            be = "is" if self.left == 1 else "are"
+            count = LeftCount(self.left, self.items)
+            return (
+                f"{count} {be} tried again: {self.kind}{_name_place(self.place)}, try {self.deliveries} of {self.tries}"
+            )
+        # Where a message waits in our own code is of no use to a person.
+        return self.kind if self.kind.startswith(_WAITS) or not self.place else f"{self.kind} at {self.place}"
+
+
+def _name_place(place: str) -> str:
+    """Return the innermost function of a place: `price (rates.py:41)`."""
+    where, _, name = place.partition(" < ")[0].partition(" ")
+    return f" at {name} ({where})" if name else ""
 
 
 class Attempts:
@@ -96,19 +116,27 @@ class Attempts:
 
     def note_begun(self, key: str, delivery: int, suspected: str = "") -> None:
         """Note that the work of a delivery begins. `suspected`: why it runs apart, for a person."""
-        shown = {**self._moment(), "kind": suspected, "place": ""} if suspected else {}
-        self._note(key, delivery, {f"d{delivery}": Mark.BEGUN.value, **shown})
+        noted: dict[str, str | int] = {f"d{delivery}": Mark.BEGUN.value}
+        if suspected:
+            noted |= {**self._moment(), "kind": suspected, "place": "", "left": 0}
+        self._note(key, delivery, noted)
 
-    def note_failure(self, key: str, delivery: int, error: Exception) -> None:
-        """Note that a delivery ended, and how. No text of the error: it may quote a transaction."""
+    def note_failure(self, key: str, delivery: int, error: Exception, tries: int = 0) -> None:
+        """Note that a delivery ended, and how. No text of the error: it may quote a transaction.
+
+        `tries`: the delivery that parks it, if each further one fails alike. 0: none does.
+        """
         # Two deliveries of one message write different marks, and the later one of them the rest.
         last = {"kind": kind_of(error)[:200], "place": place_of(error)[:LONGEST_PLACE]}
-        self._note(key, delivery, {f"d{delivery}": Mark.ENDED.value, **last, **self._moment()})
+        # Zeros replace those of the failure before.
+        count = count_left(error)
+        counts = {"left": count.left, "items": count.items, "tries": tries}
+        self._note(key, delivery, {f"d{delivery}": Mark.ENDED.value, **last, **counts, **self._moment()})
 
     def _moment(self) -> dict[str, str]:
         return {"at": self._clock.now().isoformat(timespec="seconds")}
 
-    def _note(self, key: str, delivery: int, noted: dict[str, str]) -> None:
+    def _note(self, key: str, delivery: int, noted: Mapping[str, str | int]) -> None:
         with expecting_an_answer(f"note delivery {delivery} of {key!r}"):
             self._table.upsert_entity({"PartitionKey": NOT_ENTRIES, "RowKey": key, **noted}, mode=UpdateMode.MERGE)
 
@@ -177,7 +205,10 @@ def _failure(key: str, row: Mapping[str, Any]) -> FailedAttempt:
     marks = _marks(row)
     ended = [number for number, mark in marks.items() if mark is Mark.ENDED]
     # Of a suspect, none may have ended.
-    return FailedAttempt(key, max(ended or marks), row["kind"], row["place"], datetime.fromisoformat(row["at"]))
+    at = datetime.fromisoformat(row["at"])
+    # Rows of earlier versions count no transactions.
+    counts = {name: row.get(name, 0) for name in ("left", "items", "tries")}
+    return FailedAttempt(key, max(ended or marks), row["kind"], row["place"], at, **counts)
 
 
 #: HTTP status codes that the same request gets however often it is sent.
@@ -287,6 +318,8 @@ _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
 _INLINED: Final = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>"})
 #: The attribute of an error with the number of its transaction.
 _ITEM: Final = "_sluice_item"
+#: The attribute of an error that stands for the failures of several transactions.
+_LEFT: Final = "_sluice_left"
 _REASONS: Final[Mapping[type[BaseException], DeliveryReason]] = MappingProxyType(
     {
         UnknownWorkloadError: DeliveryReason.UNKNOWN_WORKLOAD,
@@ -311,6 +344,19 @@ class FailureCause(NamedTuple):
     failed_item: int | None = None
 
 
+class LeftCount(NamedTuple):
+    """How many transactions of a chunk have failed, and how many it has."""
+
+    left: int = 0
+    items: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.left:,} of {self.items:,}"
+
+
+_WHOLE: Final = LeftCount()
+
+
 class FailedAlone(NamedTuple):
     """A failure in a process of its own, as that process judged it: its traceback stays there."""
 
@@ -328,8 +374,12 @@ class FailedAloneError(Exception):
 
 
 def kind_of(error: BaseException) -> str:
-    """Return the type of an error, of the one that the user's code raised if it stands for that."""
-    return error.failed.kind if isinstance(error, FailedAloneError) else type(origin_of(error)).__name__
+    """Return the type of an error, of the one that the user's code raised if it stands for that, or what it waits for."""
+    if isinstance(error, FailedAloneError):
+        return error.failed.kind
+    if isinstance(error, NoSlotError) and error.waits_for:
+        return f"{_WAITS}{error.waits_for}"
+    return type(origin_of(error)).__name__
 
 
 def place_of(error: BaseException) -> str:
@@ -347,13 +397,19 @@ def note_item(error: BaseException, number: int) -> None:
     error.__dict__.setdefault(_ITEM, number)
 
 
+def note_left(error: BaseException, number: int, left: int, items: int) -> None:
+    """Keep with the first failure of a chunk its transaction, and how many of the chunk's have failed."""
+    # A library may raise one object for several chunks, so what it was noted with before does not count.
+    error.__dict__ |= {_ITEM: number, _LEFT: LeftCount(left, items)}
+
+
 def cause_of(error: BaseException, stage: str, remedy: str) -> FailureCause:
     """Return the cause of an error.
 
     `remedy` is its stage's: it is used when neither the error nor its reason has one.
     """
     if isinstance(error, FailedAloneError):
-        return error.failed.cause
+        return _add_left(error.failed.cause, error)
     reason, fingerprint, raised = reason_of(error), fingerprint_of(error, stage), origin_of(error)
     cause = FailureCause(
         reason,
@@ -363,7 +419,20 @@ def cause_of(error: BaseException, stage: str, remedy: str) -> FailureCause:
         place(error),
         error.__dict__.get(_ITEM),
     )
-    return cause._replace(found=error.found, instead=error.instead) if isinstance(error, RefusedError) else cause
+    if isinstance(error, RefusedError):
+        return cause._replace(found=error.found, instead=error.instead)
+    return _add_left(cause, error)
+
+
+def count_left(error: BaseException) -> LeftCount:
+    """Return how many transactions of a chunk have failed. Of none alone: the chunk failed as a whole."""
+    count: LeftCount = error.__dict__.get(_LEFT, _WHOLE)
+    return count
+
+
+def _add_left(cause: FailureCause, error: BaseException) -> FailureCause:
+    count = count_left(error)
+    return cause._replace(found=f"{cause.found}; {count} transactions failed") if count.left else cause
 
 
 def reason_of(error: BaseException) -> str:

@@ -3,12 +3,15 @@
 Reading order:
 
 - `submission`: the message and its fields
-- `frames`: lines to frames, and the index
+- `text_lines`, `cutting`: a file to lines, lines to the texts of frames
+- `frames`: texts to frames, and the index
 - `payload_store`: the blobs, and every bound
 - `reading`: any form of payload to an index and stored frames; the frames of a chunk back to lines
 - `transactions`: lines to typed values
+- `csv_rows`, `parquet_rows`: a publisher's tables to lines; the second is imported by its own name, for it loads pyarrow
 """
 
+from shared.payload.csv_rows import CsvForm as CsvForm, Table as Table, convert_csv as convert_csv
 from shared.payload.frames import (
     Codec as Codec,
     Frame as Frame,
@@ -16,6 +19,7 @@ from shared.payload.frames import (
     FrameIndex as FrameIndex,
     Framing as Framing,
     expand_file as expand_file,
+    frame_file as frame_file,
     parse_index as parse_index,
     sniff as sniff,
     spool_for as spool_for,
@@ -47,13 +51,13 @@ from shared.payload.reading import (
     of_finish as of_finish,
     of_plan as of_plan,
     of_submission as of_submission,
-    split_lines as split_lines,
 )
 from shared.payload.submission import (
     DEFAULT_WORKLOAD as DEFAULT_WORKLOAD,
     OPTIONS as OPTIONS,
     SUBMISSION as SUBMISSION,
     WRAPPER as WRAPPER,
+    Declared as Declared,
     DeclaredFields as DeclaredFields,
     Envelope as Envelope,
     Form as Form,
@@ -62,14 +66,17 @@ from shared.payload.submission import (
     Submission as Submission,
     SubmissionFields as SubmissionFields,
     SubmissionOptions as SubmissionOptions,
+    check_count as check_count,
     choose as choose,
     open_envelope as open_envelope,
     read_bare as read_bare,
+    read_declared as read_declared,
     read_submission as read_submission,
     seal as seal,
     wait_for_newer as wait_for_newer,
     write_submission as write_submission,
 )
+from shared.payload.text_lines import cut_lines as cut_lines, split_lines as split_lines
 from shared.payload.transactions import (
     Read as Read,
     UnreadableTransaction as UnreadableTransaction,

@@ -10,23 +10,24 @@ A frame is exactly one compressed member. A file may have several, one after the
 import hashlib
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from enum import StrEnum
 from functools import partial
-from operator import attrgetter
-from typing import IO, Any, Final, Protocol, cast
+from itertools import islice
+from typing import IO, Final, Protocol, cast
 
 import msgspec
 
 from shared import zstd
-from shared.errors import RefusedError
-from shared.grammar import EXACT, SHA256, ZERO
+from shared.grammar import SHA256
+from shared.payload.cutting import Check, Cutter
 from shared.payload.payload_store import MIB, Limits
-from shared.payload.transactions import Reader, amounts_reader
-from shared.refusals import BY_CODE, Reason, refuse
+from shared.refusals import Reason, refuse
 from shared.versions import make_decoder
 
 
@@ -46,6 +47,8 @@ _STEP: Final = {Codec.ZSTD: 128, Codec.GZIP: 4096, Codec.PLAIN: 64 * 1024}
 #: The window of `zstd -19`. Only --long and --ultra need more.
 _WINDOW: Final = 8 * MIB
 _GZIP: Final = zlib.MAX_WBITS | 16
+#: Threads that compress and hash, and the frames that wait for them at most.
+_PACKERS, _PACKED_AHEAD = 2, 4
 
 
 class _Expander(Protocol):
@@ -302,6 +305,8 @@ class Framed:
     sha256: str
     #: The exact sums over the fields of `Framing.sums`.
     sums: dict[str, Decimal]
+    #: How many of the lines were read strictly.
+    checked: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,9 +319,9 @@ class Framing:
     chunk_items: int | None = None
     #: The fields to add up.
     sums: tuple[str, ...] = ()
-    #: True: a line that no workload could read refuses the payload, with its number. False: the chunk that holds it
-    #: rejects that line alone.
-    is_strict: bool = False
+    #: How many lines are read strictly before: one of them that no workload could read refuses the payload, with its
+    #: number. Of the others, the chunk that holds it rejects that line alone.
+    checked: int = 0
 
 
 def spool_for(limits: Limits) -> IO[bytes]:
@@ -326,67 +331,62 @@ def spool_for(limits: Limits) -> IO[bytes]:
 
 def write_frames(lines: Iterable[tuple[int, bytes]], spool: IO[bytes], framing: Framing) -> Framed:
     """Write the numbered lines as frames, one behind the other."""
-    limits, codec = framing.limits, framing.codec
+    cutter = _cutter(framing)
+    return _write(cutter.cut_lines(lines), spool, framing, cutter.check)
+
+
+def frame_file(pieces: Iterable[bytes], spool: IO[bytes], framing: Framing) -> Framed:
+    """Write the lines of a file as frames, one behind the other."""
+    cutter = _cutter(framing)
+    return _write(cutter.cut_file(pieces), spool, framing, cutter.check)
+
+
+def _cutter(framing: Framing) -> Cutter:
+    check = Check(framing.checked, framing.sums, framing.limits)
+    return Cutter(framing.limits, check, _step(framing))
+
+
+def _write(texts: Iterable[tuple[bytes, int]], spool: IO[bytes], framing: Framing, check: Check) -> Framed:
     frames: list[Frame] = []
     whole, end, items = hashlib.sha256(), 0, 0
-    totals = dict.fromkeys(framing.sums, ZERO)
-    reader = amounts_reader(framing.sums, limits) if framing.is_strict else None
-    for batch in _batches(lines, framing):
-        text = b"".join(line + b"\n" for _, line in batch)
-        if reader is not None:
-            _inspect(reader, batch, totals)
-        stored = compress(text, codec)
-        frames.append(Frame(end, len(stored), len(batch), hashlib.sha256(stored).hexdigest()))
-        whole.update(stored)
-        end, items = end + len(stored), items + len(batch)
-        _check_room(len(frames), items, end, limits)
-        spool.write(stored)
+    with closing(_pack_all(texts, framing.codec)) as packed:
+        for stored, lines, sha256 in packed:
+            frames.append(Frame(end, len(stored), lines, sha256))
+            whole.update(stored)
+            end, items = end + len(stored), items + lines
+            _check_room(len(frames), items, end, framing.limits)
+            spool.write(stored)
     if not frames:
         raise refuse(Reason.EMPTY, "there was no line")
-    return Framed(FrameIndex(tuple(frames)), codec, whole.hexdigest(), totals)
+    return Framed(FrameIndex(tuple(frames)), framing.codec, whole.hexdigest(), check.totals, check.items)
 
 
-def _batches(lines: Iterable[tuple[int, bytes]], framing: Framing) -> Iterator[list[tuple[int, bytes]]]:
-    limits, step = framing.limits, _step(framing)
-    longest, most, room = limits.line_bytes, limits.frame_items, limits.frame_bytes
-    batch: list[tuple[int, bytes]] = []
-    size, left = 0, step
-    for one in lines:
-        length = len(one[1])
-        if length > longest:
-            raise refuse(Reason.LINE_TOO_LONG, f"line {one[0]} has {length} bytes, the limit is {longest}")
-        if batch and (len(batch) == min(most, left) or size + length + 1 > room):
-            yield batch
-            left = left - len(batch) or step
-            batch, size = [], 0
-        batch.append(one)
-        size += length + 1
-    if batch:
-        yield batch
+def _pack_all(texts: Iterable[tuple[bytes, int]], codec: Codec) -> Generator[tuple[bytes, int, str]]:
+    """Yield the stored bytes of each frame, its number of lines and its hash. Threads pack some, while the caller reads on."""
+    coming = iter(texts)
+    first = list(islice(coming, _PACKED_AHEAD))
+    if len(first) < _PACKED_AHEAD:
+        # For so few, the threads would cost more than they bring.
+        yield from (_pack(text, items, codec) for text, items in first)
+        return
+    with ThreadPoolExecutor(_PACKERS, "packer") as pool:
+        packed = deque(pool.submit(_pack, *one, codec) for one in first)
+        for one in coming:
+            yield packed.popleft().result()
+            packed.append(pool.submit(_pack, *one, codec))
+        while packed:
+            yield packed.popleft().result()
+
+
+def _pack(text: bytes, items: int, codec: Codec) -> tuple[bytes, int, str]:
+    stored = compress(text, codec)
+    return stored, items, hashlib.sha256(stored).hexdigest()
 
 
 def _step(framing: Framing) -> int:
     """Return the number of lines after which a frame ends at the latest: those of a chunk, or of some small chunks."""
     items = framing.chunk_items
     return framing.limits.items_most if items is None else items * max(1, framing.limits.frame_items_least // items)
-
-
-_LINES_OF_JSON: Final = "write one JSON object on each line; convert any other file first, such as CSV"
-
-
-def _inspect(reader: Reader[Any], batch: list[tuple[int, bytes]], totals: dict[str, Decimal]) -> None:
-    for number, line in batch:
-        if b"\n" in line:
-            raise refuse(Reason.NOT_JSON, f"line {number} holds a line feed")
-    found = reader.read([line for _, line in batch])
-    for refused in found.refused[:1]:
-        reason = BY_CODE[refused.reason]
-        instead = _LINES_OF_JSON if reason is Reason.NOT_JSON else reason.instead
-        raise RefusedError(reason, f"line {batch[refused.place][0]}: {refused.found}", instead)
-    with localcontext(EXACT):
-        for place, name in enumerate(totals):
-            amounts = map(attrgetter(f"amount_{place}"), found.transactions)
-            totals[name] = sum((amount for amount in amounts if amount is not None), totals[name])
 
 
 def _check_room(frames: int, items: int, end: int, limits: Limits) -> None:

@@ -12,7 +12,6 @@ A payload that has an index is not expanded here: each chunk is verified when it
 """
 
 import base64
-import codecs
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -35,6 +34,7 @@ from shared.payload.frames import (
     expand_exactly,
     expand_file,
     expand_frame,
+    frame_file,
     parse_index,
     sniff,
     spool_for,
@@ -72,8 +72,8 @@ _OF_A_BYTE: Final = 6
 _OF_AN_ITEM, _LEFT_OF_AN_ITEM = 700, 500
 #: A block of the file, its expanded bytes, the frame made from them, and the window of its compression.
 _OF_A_FILE: Final = 40 * MIB
-#: Per byte of an index, per byte of a message, per frame in both index and plan, and per merged transaction.
-_OF_AN_INDEX, _OF_A_MESSAGE, _OF_A_FRAME, _OF_A_MERGED_ITEM = 4, 64, KIB, 1000
+#: Per byte of an index, per byte of a message, per frame in both index and plan, and per byte of a merged partial.
+_OF_AN_INDEX, _OF_A_MESSAGE, _OF_A_FRAME, _OF_A_MERGED_BYTE = 4, 64, KIB, 10
 #: Per row of a plan. A chunk that begins inside a frame lists it once more.
 _OF_A_ROW: Final = 600
 
@@ -111,9 +111,9 @@ def most_rows(chunks: int, items: int, limits: Limits) -> int:
     return min(chunks * limits.chunk_frames_most, limits.frames_most + chunks, items + chunks)
 
 
-def of_finish(items: int) -> int:
-    """Return the memory of a finish: a partial, its window of results, and a part that is written."""
-    return MIB + items * _OF_A_MERGED_ITEM
+def of_finish(partial: int) -> int:
+    """Return the memory of merging partials of so many bytes of JSON, and of a part that is written."""
+    return MIB + partial * _OF_A_MERGED_BYTE
 
 
 class ReadChunk(Protocol):
@@ -377,8 +377,7 @@ class Intake:
 
     def _frame_again(self, pieces: Iterable[bytes], codec: Codec, job: str) -> Payload:
         with spool_for(self._limits) as spool:
-            lines = split_lines(expand_file(pieces, codec, self._limits), self._limits)
-            framed = write_frames(lines, spool, self._framing)
+            framed = frame_file(expand_file(pieces, codec, self._limits), spool, self._framing)
             kept = self._stores.store_of_done().put(
                 room_job(self._room, job), spool, framed.index.stored, framed.sha256
             )
@@ -389,68 +388,3 @@ def _hash_stream(pieces: Iterable[bytes], update: Callable[[bytes], object]) -> 
     for piece in pieces:
         update(piece)
         yield piece
-
-
-#: Bytes that are cut into lines at a time.
-_PART: Final = 64 * 1024
-_UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-
-
-def split_lines(pieces: Iterable[bytes], limits: Limits) -> Iterator[tuple[int, bytes]]:
-    """Yield each line that is not blank: its number, from 1, and its bytes without the line feed."""
-    for number, line in enumerate(_lines(pieces, limits), 1):
-        content = _without_mark(line) if number == 1 else line
-        if content and not content.isspace():
-            yield number, content.removesuffix(b"\r")
-
-
-def _lines(pieces: Iterable[bytes], limits: Limits) -> Iterator[bytes]:
-    # Each byte is joined once, at the end of its line: a line may arrive in a thousand pieces.
-    begun: list[bytes] = []
-    size = number = 0
-    for part in _parts(pieces):
-        first, *others = part.split(b"\n")
-        begun.append(first)
-        size += len(first)
-        _check_length(size, number + 1, limits)
-        if not others:
-            continue
-        whole = [b"".join(begun), *others[:-1]]
-        _check(whole, number, limits)
-        number += len(whole)
-        yield from whole
-        begun, size = [others[-1]], len(others[-1])
-        _check_length(size, number + 1, limits)
-    yield b"".join(begun)
-
-
-def _parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the pieces, large ones in parts: a piece may hold millions of lines, and each line is an object."""
-    for piece in pieces:
-        if len(piece) <= _PART:
-            yield piece
-        else:
-            yield from (piece[at : at + _PART] for at in range(0, len(piece), _PART))
-
-
-def _check(lines: list[bytes], before: int, limits: Limits) -> None:
-    # One check for all lines of a part, for each line passes here. One by one only if it fails.
-    if before + len(lines) <= limits.lines_most and max(map(len, lines), default=0) <= limits.line_bytes:
-        return
-    for number, line in enumerate(lines, before + 1):
-        if number > limits.lines_most:
-            raise refuse(
-                Reason.TOO_MANY_ITEMS, f"the file has {number} lines or more, the limit is {limits.lines_most}"
-            )
-        _check_length(len(line), number, limits)
-
-
-def _check_length(size: int, number: int, limits: Limits) -> None:
-    if size > limits.line_bytes:
-        raise refuse(Reason.LINE_TOO_LONG, f"line {number} has {size} bytes or more, the limit is {limits.line_bytes}")
-
-
-def _without_mark(first: bytes) -> bytes:
-    if first.startswith(_UTF16):
-        raise refuse(Reason.NOT_UTF8, "the file begins with the byte order mark of UTF-16")
-    return first.removeprefix(codecs.BOM_UTF8)

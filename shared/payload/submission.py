@@ -271,13 +271,18 @@ def read_submission(envelope: Envelope, message_id: str, limits: Limits) -> Subm
     job = check_job(fields.job if fields.job is not None else message_id.lower())
     options = {option.name: option.read(getattr(fields, option.name)) for option in OPTIONS}
     content = _content(fields.payload, fields.items, job, limits)
-    declared = Declared(fields.declared.items, {name: _sum(name, text) for name, text in fields.declared.sums.items()})
+    declared = read_declared(fields.declared)
     return Submission(job=job, declared=declared, content=content, **options)
 
 
 def write_submission(submission: SubmissionFields) -> bytes:
     """Return the body of the message."""
     return seal(submission, SUBMISSION)
+
+
+def read_declared(fields: DeclaredFields) -> Declared:
+    """Return the declaration of a message, or refuse a sum that is no amount."""
+    return Declared(fields.items, {name: _sum(name, text) for name, text in fields.sums.items()})
 
 
 def check_count(declared: Declared, index: FrameIndex) -> None:

@@ -3,7 +3,9 @@
 - `accept`, `process` and `settle` also handle deliveries, and say how failed messages are parked and put back.
 - `plan` cuts a payload into chunks, of a size that follows from the job. `start` also puts lost chunks again.
 - `results` carries and reads the results of chunks: inline, in blobs, in groups, on the bus.
-- `segments` gathers what the chunks come to, as the plan of the finish cuts it. `finish` publishes it, in shards if it is large.
+- `streams` packs lines behind a result. `line_parts` copies them into the outputs, still packed.
+- `segments` gathers what the chunks come to, as the plan of the finish in `finish_blobs` cuts it. `finish` publishes it, in shards if it is large.
+- `call_limits` gives their turns to calls that are limited over all processes.
 - `alone` runs a suspect chunk in a process of its own, with `alone_child`.
 - `outputs` writes the end of a job, totals too; `dispatch` requests it.
 - `sweep` follows the pointers to jobs at every tick, and finds messages that no instance was woken for.
@@ -12,6 +14,12 @@
 
 from shared.pipeline.accept import Acceptance as Acceptance, Arrivals as Arrivals, accept_stage as accept_stage
 from shared.pipeline.alone import Alone as Alone
+from shared.pipeline.call_limits import (
+    CallLimits as CallLimits,
+    check_limits as check_limits,
+    count_seconds as count_seconds,
+    find_slow as find_slow,
+)
 from shared.pipeline.cleanup import (
     MOST_OF_A_BATCH as MOST_OF_A_BATCH,
     Net as Net,
@@ -34,6 +42,7 @@ from shared.pipeline.dispatch import (
 )
 from shared.pipeline.feed import Feeder as Feeder
 from shared.pipeline.finish import Finisher as Finisher, FinishTools as FinishTools, is_finishing as is_finishing
+from shared.pipeline.finish_blobs import SHARDS as SHARDS, SPAN_BYTES as SPAN_BYTES, choose_shards as choose_shards
 from shared.pipeline.outputs import Outputs as Outputs, TotalsTable as TotalsTable, row_of_total as row_of_total
 from shared.pipeline.plan import (
     LARGEST as LARGEST,
@@ -55,15 +64,18 @@ from shared.pipeline.results import (
     ResultStore as ResultStore,
 )
 from shared.pipeline.segments import (
-    MERGED_MOST as MERGED_MOST,
+    CUT_ABOVE as CUT_ABOVE,
+    CUT_PARTIAL as CUT_PARTIAL,
     SEGMENT_BYTES as SEGMENT_BYTES,
     SEGMENT_CHUNKS as SEGMENT_CHUNKS,
+    SEGMENT_PARTIAL as SEGMENT_PARTIAL,
     SHARD_BYTES as SHARD_BYTES,
-    SHARDS as SHARDS,
-    choose_shards as choose_shards,
+    choose_cuts as choose_cuts,
 )
 from shared.pipeline.settle import Settled as Settled, Settler as Settler, settle_stage as settle_stage
-from shared.pipeline.start import DirectPuts as DirectPuts, PutAgain as PutAgain, Starter as Starter
+from shared.pipeline.so_far import SoFarStore as SoFarStore
+from shared.pipeline.start import DirectPuts as DirectPuts, Starter as Starter
+from shared.pipeline.streams import STREAM_MOST as STREAM_MOST
 from shared.pipeline.sweep import (
     QueueFronts as QueueFronts,
     Stranded as Stranded,

@@ -71,6 +71,7 @@ from shared.pipeline.start import Placed, leave_to_gate, point_to_start
 from shared.refusals import Reason, refuse
 from shared.telemetry import SILENT, Piece, Telemetry, events, metrics, tell
 from shared.topology import room_of_queue, submission_queue
+from shared.workloads import has_lines
 
 _UNDECIDED: Final = frozenset({JobState.PLANNING, JobState.HELD})
 _UNFINISHED: Final = _UNDECIDED | {JobState.DISPATCHING}
@@ -196,7 +197,9 @@ class Acceptance:
 
     def _insert(self, submission: Submission, payload: Payload, plan: Plan) -> tuple[Job, bool, Pointer]:
         now, content_hash = self.clock.now(), fingerprint(submission, payload)
-        new = Job.accept(submission, content_hash, now, self.telemetry.current())
+        # Noted once: later its code may be another, and a chunk that runs twice must make the same.
+        lines = has_lines(self.sizes.workloads.find(submission.workload))
+        new = Job.accept(submission, content_hash, now, self.telemetry.current(), lines=lines)
         # Before the row that it points to: no job may exist that the tick cannot find.
         pointer = self.pending.add(point_to_start(new.job, new.deadline, now, self.overdue))
         if (text := write_small(plan)) is None:

@@ -4,7 +4,8 @@ What ends that process ends nothing else. The child reads the chunk from a file 
 request but those of the workload. On a board, which outlasts it, it notes each call before it begins. So this process
 knows the transaction that the child died of, or stood still at.
 
-One child runs at a time. A second suspect is delivered again.
+One child runs at a time. A second suspect is delivered again. If its calls have limits, the child asks this process for each
+turn, by a pipe.
 """
 
 import os
@@ -14,18 +15,19 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from io import BytesIO
 from mmap import mmap
 from pathlib import Path, PurePath
 from signal import Signals
 from struct import Struct as Form
 from tempfile import TemporaryFile
-from threading import Lock
+from threading import Lock, Thread
 from typing import IO, Final, cast
 
-from msgspec import Raw, Struct, json
+from msgspec import Raw, Struct, json, structs
 
 from shared.clock import Clock, SystemClock
-from shared.errors import NoSlotError, NotStartedError
+from shared.errors import NoSlotError, NotStartedError, SluiceError
 from shared.messages import PortionMessage
 from shared.parked import (
     DEFAULT_POLICY,
@@ -37,9 +39,11 @@ from shared.parked import (
     note_item,
 )
 from shared.payload import Limits
+from shared.pipeline.call_limits import Turns
 from shared.pipeline.outputs import Ran
+from shared.pipeline.streams import Stream, StreamHead
 from shared.versions import decode
-from shared.workloads import Loaded
+from shared.workloads import Left, Loaded
 
 #: Seconds more after which a child ends by itself.
 _GRACE: Final = 30
@@ -62,6 +66,9 @@ class Question(Struct, frozen=True, kw_only=True):
     workload: str
     first_number: int
     rejected_text_most: int
+    makes_lines: bool
+    #: The pipes by which it requests a turn of its limits, and gets one. Empty: it has no limits.
+    turns: tuple[int, ...] = ()
     #: When the child ends by itself, if the one that started it died.
     seconds: int
 
@@ -75,6 +82,10 @@ class RunAnswer(Struct, frozen=True, kw_only=True):
     partial: bytes = b""
     rejections: bytes = b""
     closely: int = 0
+    #: The failures of single transactions, by number.
+    left: list[tuple[int, FailedAlone]] = []
+    #: The heads of the streams, whose packed bytes follow this answer.
+    streams: dict[str, StreamHead] = {}
     failed: FailedAlone | None = None
 
 
@@ -123,6 +134,50 @@ def instance_memory() -> int:
     return min(known)
 
 
+class _Desk:
+    """Gives turns to a child, in a thread, as it requests them. Without limits it has no pipes."""
+
+    def __init__(self, turns: Turns | None) -> None:
+        self._turns = turns
+        self._asked, self._asks = (-1, -1) if turns is None else os.pipe()
+        self._gets, self._given = (-1, -1) if turns is None else os.pipe()
+        self._thread = Thread(target=self._give, daemon=True)
+        #: The child waits for a turn.
+        self.is_asked = False
+
+    @property
+    def pipes(self) -> tuple[int, ...]:
+        """The child's ends: the one that it asks by, and the one that it gets turns by."""
+        return () if self._turns is None else (self._asks, self._gets)
+
+    def begin(self) -> None:
+        """Leave the child's ends to the child."""
+        if self._turns is not None:
+            os.close(self._asks)
+            os.close(self._gets)
+            self._thread.start()
+
+    def end(self) -> None:
+        """Wait for the thread, which ends with the child."""
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _give(self) -> None:
+        turns = cast("Turns", self._turns)
+        # A child that died asks no more, and takes nothing.
+        with (
+            os.fdopen(self._asked, "rb", 0) as asked,
+            os.fdopen(self._given, "wb", 0) as given,
+            suppress(SluiceError, OSError),
+        ):
+            while asked.read(1):
+                self.is_asked = True
+                while not turns.begin():
+                    turns.wait()
+                self.is_asked = False
+                given.write(b"!")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alone:
     """Runs chunks in processes of their own, one at a time. The child loads the workloads by the same names and settings."""
@@ -134,16 +189,30 @@ class Alone:
     memory: Callable[[], int] = instance_memory
     _lock: Lock = field(default_factory=Lock)
 
-    def __call__(self, workload: str, parts: Iterable[list[bytes]], first_number: int, limits: Limits, /) -> Ran:
+    def __call__(  # noqa: PLR0913 - the chunk, its bounds, and what its message asks of its run
+        self,
+        workload: str,
+        parts: Iterable[list[bytes]],
+        first_number: int,
+        limits: Limits,
+        /,
+        *,
+        makes_lines: bool = False,
+        turns: Turns | None = None,
+    ) -> Ran:
         """Run the lines of each part. An error of the run is raised here, and so is the end of its process."""
         if not self._lock.acquire(blocking=False):
-            raise NoSlotError("another chunk runs in a process of its own here; this one is delivered again")
+            raise NoSlotError(
+                "another chunk runs in a process of its own here; this one is delivered again",
+                waits_for="a process of its own",
+            )
         question = Question(
             workloads=self.loaded.setting,
             settings=dict(self.loaded.settings),
             workload=workload,
             first_number=first_number,
             rejected_text_most=limits.rejected_text_most,
+            makes_lines=makes_lines,
             seconds=self.policy.alone_seconds + _GRACE,
         )
         try:
@@ -151,27 +220,32 @@ class Alone:
                 for part in parts:
                     write_frame(chunk, b"\n".join(part))
                 chunk.seek(0)
-                return self._run(question, chunk)
+                return self._run(question, chunk, turns)
         finally:
             self._lock.release()
 
-    def _run(self, question: Question, chunk: IO[bytes]) -> Ran:
+    def _run(self, question: Question, chunk: IO[bytes], turns: Turns | None) -> Ran:
+        desk = _Desk(turns)
         with TemporaryFile() as answered, TemporaryFile() as said, TemporaryFile() as noted:
             noted.truncate(Board.SIZE)
             board = Board(noted.fileno())
-            child = _Child(self, board, answered, said, _start(chunk, answered, said, noted))
+            child = _Child(self, board, answered, said, _start(chunk, answered, said, noted, desk.pipes), desk)
             try:
-                child.ask(question)
+                desk.begin()
+                child.ask(structs.replace(question, turns=desk.pipes))
                 child.wait()
             finally:
                 child.process.kill()
                 child.process.wait()
+                desk.end()
                 board.close()
             answered.seek(0)
-            return _read_answer(answered.read())
+            return _read_answer(answered)
 
 
-def _start(chunk: IO[bytes], answered: IO[bytes], said: IO[bytes], noted: IO[bytes]) -> subprocess.Popen[bytes]:
+def _start(
+    chunk: IO[bytes], answered: IO[bytes], said: IO[bytes], noted: IO[bytes], pipes: tuple[int, ...]
+) -> subprocess.Popen[bytes]:
     # The host has put folders on the path that no variable names. In the wheel the module has another name.
     module = f"{__name__}_child"
     code = (
@@ -182,7 +256,7 @@ def _start(chunk: IO[bytes], answered: IO[bytes], said: IO[bytes], noted: IO[byt
         stdin=subprocess.PIPE,
         stdout=answered,
         stderr=said,
-        pass_fds=[noted.fileno(), chunk.fileno()],
+        pass_fds=[noted.fileno(), chunk.fileno(), *pipes],
     )
 
 
@@ -195,6 +269,7 @@ class _Child:
     answered: IO[bytes]
     said: IO[bytes]
     process: "subprocess.Popen[bytes]"
+    desk: _Desk
 
     def ask(self, question: Question) -> None:
         """Give it its work. One that has ended already is found by its end."""
@@ -218,7 +293,7 @@ class _Child:
         calls = 0
         while (status := self._poll()) is None:
             now, (noted, _) = alone.clock.monotonic(), self.board.read()
-            if noted != calls:
+            if noted != calls or self.desk.is_asked:
                 calls, moved = noted, now
             if calls and now - moved > policy.still_seconds:
                 raise StandstillError(f"no call began or ended for {now - moved:.0f} s in a process of its own")
@@ -264,8 +339,11 @@ def _memory_of(process: int) -> int:
     return 0
 
 
-def _read_answer(content: bytes) -> Ran:
-    answer = decode(content, RunAnswer)
+def _read_answer(answered: IO[bytes]) -> Ran:
+    frames = read_frames(answered)
+    answer = decode(next(frames), RunAnswer)
     if answer.failed is not None:
         raise FailedAloneError(answer.failed)
-    return Ran(answer.accepted, answer.rejected, Raw(answer.partial), answer.rejections, answer.closely)
+    streams = {name: Stream(head, BytesIO(next(frames))) for name, head in answer.streams.items()}
+    left = tuple(Left(number, FailedAloneError(failed)) for number, failed in answer.left)
+    return Ran(answer.accepted, answer.rejected, Raw(answer.partial), answer.rejections, streams, left, answer.closely)

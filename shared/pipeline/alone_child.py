@@ -3,21 +3,27 @@
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from msgspec import json
 
+from shared.errors import NoSlotError
 from shared.parked import OTHERWISE, FailedAlone, cause_of, kind_of, nature_of
 from shared.payload import Limits
-from shared.pipeline.alone import Board, Question, RunAnswer, read_frames
+from shared.pipeline.alone import Board, Question, RunAnswer, read_frames, write_frame
+from shared.pipeline.call_limits import Paced
 from shared.pipeline.outputs import run_in_parts
 from shared.pipeline.process import PROCESS
+from shared.pipeline.streams import Stream
 from shared.versions import decode
-from shared.workloads import AnyWorkload, Workloads, is_waiting
+from shared.workloads import AnyWorkload, Workloads, has_lines, is_waiting
+
+#: Characters of a transaction's error: a chunk may have thousands of them.
+_LONGEST_FOUND: Final = 1000
 
 
 def main(board: int, chunk: int) -> None:
@@ -34,31 +40,64 @@ def main(board: int, chunk: int) -> None:
     # In a thread, as in the app: what `sys.exit` raises in the main thread ends the process.
     with ThreadPoolExecutor(1) as thread:
         frames = read_frames(os.fdopen(chunk, "rb"))
-        answer = thread.submit(_answer, question, frames, Board(board)).result()
+        answer, streams = thread.submit(_answer, question, frames, Board(board)).result()
     with os.fdopen(replies, "wb") as file:
-        file.write(json.encode(answer))
+        write_frame(file, json.encode(answer))
+        for one in streams:
+            write_frame(file, one.read())
     # Without the exit handlers of libraries: the answer is there, and no failure may come behind it.
     os._exit(0)
 
 
-def _answer(question: Question, frames: Iterator[bytes], board: Board) -> RunAnswer:
+def _answer(question: Question, frames: Iterator[bytes], board: Board) -> tuple[RunAnswer, Iterable[Stream]]:
     try:
         workloads = Workloads.load(question.workloads, question.settings)
         workload = cast("AnyWorkload", _Watched(workloads.find(question.workload), board))
+        if question.turns:
+            # Outside: the note of a call comes after its turn.
+            workload = cast("AnyWorkload", Paced(workload, _AskedTurns(*question.turns)))
         board.note(Board.NONE)
         parts = (frame.split(b"\n") for frame in frames)
         limits = Limits(rejected_text_most=question.rejected_text_most)
-        ran = run_in_parts(workload, parts, question.first_number, limits)
-        return RunAnswer(
+        ran = run_in_parts(workload, parts, question.first_number, limits, makes_lines=question.makes_lines)
+        answer = RunAnswer(
             accepted=ran.accepted,
             rejected=ran.rejected,
             partial=json.encode(ran.partial),
             rejections=ran.rejections,
             closely=ran.closely,
+            left=[(number, _describe(error, number)) for number, error in ran.left],
+            streams={name: stream.head for name, stream in ran.streams.items()},
         )
+        return answer, ran.streams.values()
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is judged where the message is
-        failed = FailedAlone(kind_of(error), nature_of(error), cause_of(error, PROCESS, OTHERWISE))
-        return RunAnswer(failed=failed)
+        return RunAnswer(failed=_describe(error)), ()
+
+
+def _describe(error: Exception, number: int | None = None) -> FailedAlone:
+    cause = cause_of(error, PROCESS, OTHERWISE)
+    # One error may stand for several transactions.
+    found = cause if number is None else cause._replace(failed_item=number, found=cause.found[:_LONGEST_FOUND])
+    return FailedAlone(kind_of(error), nature_of(error), found)
+
+
+class _AskedTurns:
+    """The turns of a child: the one that started it takes them."""
+
+    def __init__(self, asks: int, gets: int) -> None:
+        self._asks, self._gets, self._has_turn = asks, gets, False
+
+    def begin(self) -> bool:
+        """Use the turn that came."""
+        had, self._has_turn = self._has_turn, False
+        return had
+
+    def wait(self) -> None:
+        """Request a turn, and wait for it."""
+        os.write(self._asks, b"?")
+        if not os.read(self._gets, 1):
+            raise NoSlotError("no turn of the limits came; this chunk is delivered again", waits_for="a limit")
+        self._has_turn = True
 
 
 class _Watched:
@@ -67,6 +106,8 @@ class _Watched:
     def __init__(self, workload: AnyWorkload, board: Board) -> None:
         self._workload, self._note = workload, board.note
         self.map = self._watch_waiting(workload.map) if is_waiting(workload) else self._watch(workload.map)
+        if has_lines(workload):
+            self.lines = self._watch(workload.lines)  # type: ignore[attr-defined]  # it was looked for
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._workload, name)
@@ -76,12 +117,12 @@ class _Watched:
         self._note(Board.NONE)
         return self._workload.combine(mapped)
 
-    def _watch(self, call: Callable[[Any, int], Any]) -> Callable[[Any, int], Any]:
+    def _watch(self, call: Callable[..., Any]) -> Callable[..., Any]:
         note = self._note
 
-        def call_noted(transaction: Any, number: int) -> Any:
+        def call_noted(transaction: Any, number: int, *value: Any) -> Any:
             note(number)
-            return call(transaction, number)
+            return call(transaction, number, *value)
 
         return call_noted
 

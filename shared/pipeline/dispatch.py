@@ -33,7 +33,17 @@ from shared.clock import LOST_RACES, Clock, Retry
 from shared.concurrency import Following
 from shared.errors import PlanLostError, RefusedError, StorageUnavailableError
 from shared.gate import TAKES_FOR, OneMark
-from shared.ledger import Job, JobState, Ledger, advance_cursor, change, may_dispatch, note_lane, undispatchable
+from shared.ledger import (
+    Job,
+    JobState,
+    Ledger,
+    advance_cursor,
+    change,
+    may_dispatch,
+    note_lane,
+    note_put_again,
+    undispatchable,
+)
 from shared.memory import Memory
 from shared.messages import ChunkMessage, Finish, FinishStep, Segment, Shard, encode
 from shared.payload import ANY_VERSION, WORK, Form, Limits, PayloadStores, StoredBlob, choose, most_rows, of_dispatch
@@ -260,7 +270,6 @@ class Dispatcher:
             return None
         with self._span(job, len(chunks)), self.waking(len(chunks), len(chunks)):
             plan = self.plans.read(job.job, job.plan)
-            # Those that are put again do not follow each other in the payload, so each worker reads its own bytes.
             return self.put(job, [self._message(job, plan, number, again=again) for number in chunks], Throttle())[1]
 
     def _span(self, job: Job, chunks: int) -> AbstractContextManager[object]:
@@ -279,7 +288,8 @@ class Dispatcher:
                 marked = mark.put_on_first(messages) if mark else messages
                 (throttle, put_until), again = self.put(job, marked, throttle), False
             job = self.note(job, batch.stop, put_until)
-            if job.dispatch_cursor >= len(plan.chunks):
+            if job.dispatch_cursor >= len(plan.chunks) or job.state is JobState.PAUSED:
+                # A resumed job goes on from its cursor.
                 return True
             if job.dispatch_cursor >= last or self.clock.monotonic() >= end:
                 return False
@@ -288,8 +298,12 @@ class Dispatcher:
         """Return the messages of chunks that follow each other, with their bytes where they fit."""
         return list(self.enclose([self._message(job, plan, number, again=again) for number in chunks]))
 
+    def prepare_lost(self, job: Job, plan: Plan, chunks: Sequence[int]) -> list[ChunkMessage]:
+        """Return the messages of chunks that are put again: they do not follow each other, so workers read their bytes."""
+        return [self._message(job, plan, number, again=True) for number in chunks]
+
     def _message(self, job: Job, plan: Plan, number: int, *, again: bool) -> ChunkMessage:
-        planned = plan.message(number, job.id_base or 0, job.revision)
+        planned = plan.message(number, job.id_base or 0, job.revision, lines=job.lines)
         return with_fields(planned, again=again, trace=self.telemetry.current())
 
     def put(self, job: Job, messages: Iterable[ChunkMessage], throttle: Throttle) -> tuple[Throttle, datetime | None]:
@@ -335,6 +349,21 @@ class Dispatcher:
             raise refuse(Reason.UNKNOWN_JOB, f"job {job.job!r} was removed while it was dispatched")
         if written.state is JobState.FINISHING and written.dispatch_cursor >= written.chunks:
             self.finish(written)
+        return written
+
+    def note_lost(self, job: Job, left: int | None, put_until: datetime | None) -> Job:
+        """Note from which chunk on lost ones are still to be put again. None: all of them were."""
+        now, began = self.clock.now(), job.again_from
+        written = change(
+            self.ledger,
+            job.job,
+            lambda found: note_put_again(found, now, put_until, began=began, left=left),
+            tried="note the chunks that were put again",
+            known=job,
+            retry=self.retry,
+        )
+        if written is None:
+            raise refuse(Reason.UNKNOWN_JOB, f"job {job.job!r} was removed while its chunks were put again")
         return written
 
 

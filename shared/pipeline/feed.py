@@ -9,6 +9,8 @@ chunks. A ready row goes when all of its job was put. With none left the row of 
 scheduled, then the lease goes. A writer that saw that row a moment ago has sent no call, and that last call finds its job. A
 feeder that dies has its call delivered again, and its successor finds its row. Up to a hundred chunks of each job may be
 put and not noted, so they are put again with the mark that says so.
+
+Lost chunks of a job go before the rest of it, from the place in its row on. That place is noted as a cursor is.
 """
 
 import time
@@ -29,7 +31,7 @@ from shared.concurrency import FED_FOR, VIEW_SECONDS, FeedRow, FleetPace, FleetT
 from shared.dequeue import PATIENCE, Renewals, SlotLease, stays_for
 from shared.errors import StorageUnavailableError
 from shared.grammar import room_of
-from shared.ledger import Job, Ledger, counting, may_dispatch
+from shared.ledger import Job, Ledger, counting, list_open, may_feed
 from shared.messages import ChunkMessage
 from shared.pipeline.dispatch import CURSOR_EVERY, Dispatcher, Throttle
 from shared.pipeline.fair import (
@@ -108,13 +110,33 @@ class _Underway:
 
     job: Job
     plan: Plan
-    #: The first chunk that was not put.
-    next: int
+    #: The chunks to put: lost ones that are put again, then those from the cursor on.
+    chunks: Sequence[int]
+    #: How many of these are lost ones.
+    lost: int
     is_again: bool
     noted_at: float
+    #: How many of its chunks were put, and how many of these are noted.
+    at: int = 0
+    noted: int = 0
     put_until: datetime | None = None
     messages: list[ChunkMessage] = field(default_factory=list)
     throttle: Throttle = field(default_factory=Throttle)
+
+    @property
+    def left(self) -> int:
+        """How many chunks it still has to put."""
+        return len(self.chunks) - self.at
+
+    @property
+    def put(self) -> int:
+        """How many chunks do not wait for their turn: they have ended, or are on the queues."""
+        return len(self.plan.chunks) - self.left
+
+    @property
+    def next(self) -> int:
+        """The first chunk that was not put."""
+        return self.chunks[self.at] if self.left else len(self.plan.chunks)
 
 
 @dataclass(slots=True)
@@ -300,7 +322,7 @@ class _Feeding:
 
     def _weigh(self, one: ReadyJob) -> WaitingJob:
         underway = self._underway.get(one.job)
-        put = underway.next if underway else one.cursor
+        put = underway.put if underway else one.cursor
         left = 0 if one.job in self._all_put else max(1, one.chunks - put)
         return WaitingJob(one.job, left, put, self._count_seconds(one))
 
@@ -382,37 +404,45 @@ class _Feeding:
         if underway is None:
             self._end(row)
             return
-        end = min(underway.next + chunks, len(underway.plan.chunks))
-        while underway.next < end:
-            first, is_again = underway.next, underway.is_again
+        end = min(underway.at + chunks, len(underway.chunks))
+        while underway.at < end:
             if not underway.messages:
-                batch = range(first, min(first + CURSOR_EVERY, len(underway.plan.chunks)))
-                underway.messages = self._feeder.dispatcher.prepare(underway.job, underway.plan, batch, again=is_again)
-            part = underway.messages[: end - first]
+                underway.messages = self._prepare(underway)
+            part = underway.messages[: end - underway.at]
             underway.throttle, put_until = self._feeder.dispatcher.put(underway.job, part, underway.throttle)
             underway.put_until = put_until or underway.put_until
-            underway.next, underway.messages = first + len(part), underway.messages[len(part) :]
+            underway.at, underway.messages = underway.at + len(part), underway.messages[len(part) :]
             # What a dead one put behind its last note ends with the first hundred.
-            underway.is_again = is_again and bool(underway.messages)
+            underway.is_again = underway.is_again and (bool(underway.messages) or underway.at <= underway.lost)
             with self._lock:
                 self._put += len(part)
                 self._note_put(row, underway, len(part))
-            if underway.next - underway.job.dispatch_cursor >= CURSOR_EVERY:
+            # The lost ones have a place of their own in the row, so they are noted apart from the others.
+            if underway.at - underway.noted >= CURSOR_EVERY or underway.at == underway.lost:
                 self._note(underway)
-                if not may_dispatch(underway.job):
+                if not may_feed(underway.job):
                     break
-        if underway.next >= len(underway.plan.chunks):
+        if not underway.left:
             self._note(underway)
             self._end_put(row, underway)
-        elif not may_dispatch(underway.job):
+        elif not may_feed(underway.job):
             # It was paused meanwhile. A resume writes its row again.
             self._end(row)
+
+    def _prepare(self, underway: _Underway) -> list[ChunkMessage]:
+        """Return the messages of the next hundred chunks: of lost ones, or of others."""
+        dispatcher, is_lost = self._feeder.dispatcher, underway.at < underway.lost
+        most = underway.lost if is_lost else len(underway.chunks)
+        batch = underway.chunks[underway.at : min(underway.at + CURSOR_EVERY, most)]
+        if is_lost:
+            return dispatcher.prepare_lost(underway.job, underway.plan, batch)
+        return dispatcher.prepare(underway.job, underway.plan, batch, again=underway.is_again)
 
     def _open(self, row: ReadyJob) -> _Underway | None:
         """Read a job before its first put. None: nothing of it is to be put."""
         feeder = self._feeder
         job = feeder.ledger.read(row.job)
-        if job is None or not may_dispatch(job):
+        if job is None or not may_feed(job):
             return None
         if (opened := feeder.dispatcher.open(job)) is None:
             return None
@@ -421,7 +451,12 @@ class _Feeding:
             self._speeds[job.workload] = job.milliseconds / 1000 / ran
         is_again = row.is_again or (self._is_again and job.accepted_at <= self._since)
         now = feeder.clock.monotonic()
-        underway = _Underway(job, plan, job.dispatch_cursor, is_again, now)
+        lost = list_open(job, {one.chunk for one in feeder.ledger.rows(job.job)}) if job.again_from is not None else []
+        if job.again_from is not None and not lost:
+            # All of them have ended meanwhile.
+            job = feeder.dispatcher.note_lost(job, None, None)
+        rest = range(job.dispatch_cursor, len(plan.chunks))
+        underway = _Underway(job, plan, [*lost, *rest] if lost else rest, len(lost), is_again, now)
         with self._lock:
             self._underway[row.job] = underway
             self._limit_messages(underway)
@@ -437,27 +472,37 @@ class _Feeding:
                 kept, one.messages = kept - len(one.messages), []
 
     def _note(self, underway: _Underway) -> None:
-        if underway.next > underway.job.dispatch_cursor or not underway.plan.chunks:
-            underway.job = self._feeder.dispatcher.note(underway.job, underway.next, underway.put_until)
-            if ran := underway.job.totals.items:
-                self._speeds[underway.job.workload] = underway.job.milliseconds / 1000 / ran
-        underway.noted_at = self._feeder.clock.monotonic()
+        """Note in the job's row how far it was put: up to the next lost chunk, or up to the cursor."""
+        dispatcher = self._feeder.dispatcher
+        if underway.noted < min(underway.at, underway.lost):
+            left = underway.next if underway.at < underway.lost else None
+            underway.job = dispatcher.note_lost(underway.job, left, underway.put_until)
+        if underway.at > max(underway.noted, underway.lost) or not underway.plan.chunks:
+            underway.job = dispatcher.note(underway.job, underway.next, underway.put_until)
+        if ran := underway.job.totals.items:
+            self._speeds[underway.job.workload] = underway.job.milliseconds / 1000 / ran
+        underway.noted, underway.noted_at = underway.at, self._feeder.clock.monotonic()
 
     def _note_put(self, row: ReadyJob, underway: _Underway, chunks: int) -> None:
         room = room_of(row.job)
         self._served.add(self._feeder.clock.monotonic(), room, chunks * self._count_seconds(row))
         if self._feeder.following.is_limited(room):
-            self._unended.note(row.job, underway.next, underway.job.ended_chunks)
+            self._unended.note(row.job, underway.put, underway.job.ended_chunks)
 
     def _end_put(self, row: ReadyJob, underway: _Underway) -> None:
         """Let a job go of which all was put. In a limited room it keeps its row until its chunks have ended."""
+        if may_feed(underway.job):
+            # The tick found chunks lost while the others were put: it is read anew.
+            with self._lock:
+                self._underway.pop(row.job, None)
+            return
         if not self._feeder.following.is_limited(room_of(row.job)) or not self._unended.awaits(underway.job):
             self._end(row)
             return
         with self._lock:
             self._underway.pop(row.job, None)
             self._all_put.add(row.job)
-            self._unended.note(row.job, underway.next, underway.job.ended_chunks)
+            self._unended.note(row.job, underway.put, underway.job.ended_chunks)
 
     def _end(self, row: ReadyJob) -> None:
         with self._lock:

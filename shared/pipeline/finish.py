@@ -20,21 +20,27 @@ job's ETag. So any number of finishers may run, stop and follow each other.
                 writes rows and lines, then its blob. The step that finds all blobs sends `finish`.
     finish      counts the blobs, then writes the manifest.
 
+A shard of many cuts does so span after span, each with a blob. After a minute it sends its message anew, and that one goes on
+at the first span without a blob. The rows of the spans before are known by the last blob, and the fence counts all rows. So
+the difference says which rows of this span are there.
+
 So no shard takes a fence for a job that does not add up, and the end waits for all. Late steps of an older revision are
 refused by the fence of each partition.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
 from shared.azure import charges, tally_requests
-from shared.clock import Clock
 from shared.errors import FencedOffError, FinishRefusedError, LedgerError, SignalNotSentError, StorageUnavailableError
 from shared.grammar import shard_partition
 from shared.ledger import (
     FINISHED,
+    MERGED_MOST,
     Balance,
     Job,
     JobState,
@@ -47,27 +53,31 @@ from shared.ledger import (
     finish,
     halt,
 )
-from shared.memory import Lanes
 from shared.messages import Completed, FinishStep, PortionMessage, Segment, Shard, encode
 from shared.outbox import JOB_EVENTS, Outbox, OutgoingMessage
 from shared.parked import Nature, nature_of
-from shared.payload import LARGE, LARGE_FINISHES, SMALL_FINISHES, of_finish
+from shared.payload import of_finish
 from shared.pending import Pointer
+from shared.pipeline.finish_blobs import SPAN_BYTES, FinishPlan, SegmentBlobs, ShardResult, SpanRange, SpanResult, Steps
 from shared.pipeline.outputs import OutputPart, Outputs, PartWriter, TotalsTable, TotalsWriter, manifest_of
 from shared.pipeline.segments import (
+    CUT_PARTIAL,
     Gathered,
-    SegmentBlobs,
     Segments,
     SegmentTools,
-    ShardResult,
-    check_rejected,
+    check_parts,
     make_merger,
+    of_packed,
 )
 from shared.telemetry import SILENT, Piece, Telemetry, describe_error, events, metrics, tell
 from shared.workloads import Total, items_of, shard_of
 
 #: How the names of parts with output lines begin.
 OUTPUT: Final = "output"
+#: Seconds after which a shard begins no span and gives its step back. The host ends a function after ten minutes.
+SHARD_SECONDS: Final = 60.0
+#: What a shard came to before its first span.
+NOTHING: Final = ShardResult(totals=0, lines=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +107,9 @@ class Shards:
             written = self._write(job, gathered.partial)
             return Published(written.totals, [job.job])
         if gathered.missing:
-            self.tools.call.send_shards(job, gathered.missing)
+            # None for a shard that is being written: its second message would do the same work.
+            if gathered.silent:
+                self.tools.call.send_shards(job, gathered.silent)
             return None
         outputs = Outputs(self.tools.outputs, job.job, job.revision)
         _check_lines(job, outputs.parts(), sum(one.lines for one in gathered.written))
@@ -115,37 +127,111 @@ class Shards:
             shards = 1 if steps.missing else plan.choose_shards(steps.size, self.tools.shard_bytes)
             if shards == 1 or message.shard >= shards:
                 return False
+            if plan.has_spans:
+                return _Spans(self.tools, job, blobs, plan, message.shard).write(steps)
             if message.shard not in steps.written:
-                merger, totals = make_merger(self.tools, job), Totals()
-                for segment in blobs.read_cuts(plan, range(message.shard, plan.cuts_of_each, shards)):
-                    for partial in segment.partials:
-                        merger.add(partial)
-                    totals += segment.totals
-                if check_balance(job, totals).state is JobState.UNBALANCED:
+                with self.tools.memory.hold(of_packed(steps.size // shards, MERGED_MOST)):
+                    written = self._write_cuts(job, blobs, plan, message.shard, shards)
+                if written is None:
                     return False
-                written = self._write(job, merger.partial, message.shard, shards)
                 blobs.put_shard(message.shard, written.totals, written.lines, charges(requests))
         if len(blobs.list_steps(plan).written) == shards:
             # Two may find the last one. The second message finds the end, or the same blobs.
             self.tools.call.send(job)
         return True
 
+    def _write_cuts(
+        self, job: Job, blobs: SegmentBlobs, plan: FinishPlan, shard: int, shards: int
+    ) -> ShardResult | None:
+        merger, totals = make_merger(self.tools, job), Totals()
+        for segment in blobs.read_cuts(plan, range(shard, plan.cuts_of_each, shards)):
+            for partial in segment.partials:
+                merger.add(partial)
+            totals += segment.totals
+        if check_balance(job, totals).state is JobState.UNBALANCED:
+            return None
+        return self._write(job, merger.partial, shard, shards)
+
     def _write(self, job: Job, partial: Any, shard: int = 0, count: int = 1) -> ShardResult:
         partition, name = job.job, OUTPUT
         if count > 1:
             partition, name = shard_partition(job.job, shard), f"{OUTPUT}-{shard:02}"
-        lines = PartWriter(Outputs(self.tools.outputs, job.job, job.revision), name)
-        totals, written = TotalsWriter(self.tools.totals, partition, job.revision), 0
-        for item in items_of(self.tools.workloads.find(job.workload), partial):
+        writer = _Writer(self.tools, job, partition, name)
+        writer.write(partial, shard, count)
+        return writer.close()
+
+
+class _Writer:
+    """Writes the totals and the lines of merged partials, one after the other."""
+
+    def __init__(self, tools: ShardTools, job: Job, partition: str, name: str, done: ShardResult = NOTHING) -> None:
+        """Begin behind the rows of this partition that are done."""
+        self._job, self._workload = job, tools.workloads.find(job.workload)
+        self._parts = PartWriter(Outputs(tools.outputs, job.job, job.revision), name)
+        self._totals = TotalsWriter(tools.totals, partition, job.revision, done.totals)
+        self._lines = done.lines
+
+    def write(self, partial: Any, place: int, count: int) -> None:
+        """Write what a partial comes to. It is this shard, or this cut, of so many."""
+        for item in items_of(self._workload, partial):
             if isinstance(item, Total):
-                _check_shard(job, item, shard, count)
-                totals.write(item)
+                _check_shard(self._job, item, place, count)
+                self._totals.write(item)
             else:
-                lines.write(item.content)
-                written += 1
-        lines.close()
-        totals.close()
-        return ShardResult(totals=totals.count, lines=written)
+                self._parts.write(item.content)
+                self._lines += 1
+        # No account is in two cuts.
+        self._totals.forget_accounts()
+
+    def close(self) -> ShardResult:
+        """Write the rest, and return the rows and lines so far."""
+        self._parts.close()
+        self._totals.close()
+        return ShardResult(totals=self._totals.count, lines=self._lines)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spans:
+    """Publishes a shard span after span."""
+
+    tools: ShardTools
+    job: Job
+    blobs: SegmentBlobs
+    plan: FinishPlan
+    shard: int
+
+    def write(self, steps: Steps) -> bool:
+        """Write the spans that are missing, as long as there is time. False: it is not known where they lie, or they do not add up."""
+        places = self.blobs.find_places()
+        if places is None or check_balance(self.job, places.read_totals()).state is JobState.UNBALANCED:
+            return False
+        spans, began = places.spans_of(self.plan, self.shard), self.tools.clock.monotonic()
+        # They are written in their order, so all before the first missing one are there.
+        first = next((number for number in range(len(spans)) if (self.shard, number) not in steps.spans), len(spans))
+        done: ShardResult = self.blobs.find_span(self.shard, first - 1) if first else NOTHING
+        for number, span in enumerate(spans[first:], first):
+            if self.tools.clock.monotonic() - began >= SHARD_SECONDS:
+                # A new message, and not this one once more: many deliveries would look like failures.
+                self.tools.call.send_shards(self.job, [self.shard])
+                return True
+            with tally_requests() as requests, self.tools.memory.hold(of_finish(CUT_PARTIAL) + SPAN_BYTES):
+                written = self._write_span(number, span, done)
+                made, now = Counter(done.requests) + Counter(charges(requests)), self.tools.clock.now()
+                done = SpanResult(totals=written.totals, lines=written.lines, requests=made, at=now)
+                self.blobs.put_span(self.shard, number, done)
+        if not places.find_missing(self.plan, self.blobs.list_steps(self.plan)):
+            self.tools.call.send(self.job)
+        return True
+
+    def _write_span(self, number: int, span: SpanRange, done: ShardResult) -> ShardResult:
+        name = f"{OUTPUT}-{self.shard:02}-{number:03}"
+        writer = _Writer(self.tools, self.job, shard_partition(self.job.job, self.shard), name, done)
+        for one, partials in self.blobs.read_span(span):
+            merger = make_merger(self.tools, self.job)
+            for partial in partials:
+                merger.add(partial)
+            writer.write(merger.partial, one, self.plan.cuts)
+        return writer.close()
 
 
 def _check_shard(job: Job, total: Total, shard: int, count: int) -> None:
@@ -185,8 +271,6 @@ class FinishTools(ShardTools):
     outbox: Outbox
     #: Notes how long the transactions of a finished job took.
     note_speed: Callable[[Job], object]
-    clock: Clock
-    memory: Lanes = field(default_factory=lambda: Lanes(SMALL_FINISHES, LARGE_FINISHES, LARGE))
     telemetry: Telemetry = SILENT
 
 
@@ -207,10 +291,7 @@ class Finisher:
             if job is None or job.revision != message.revision or job.state is not JobState.FINISHING:
                 return self._nothing_to_do(job, message)
             try:
-                with (
-                    self._tools.memory.hold(of_finish(self._segments.items_of(job, message))),
-                    self._tools.telemetry.span(Piece.FINISH, job.trace, job=job.job, revision=job.revision),
-                ):
+                with self._tools.telemetry.span(Piece.FINISH, job.trace, job=job.job, revision=job.revision):
                     return self._take_step(job, message)
             except FencedOffError:
                 return Ending.NOTHING_TO_DO
@@ -245,11 +326,12 @@ class Finisher:
         elif isinstance(message, Shard):
             is_done = self._shards.write(job, message)
         else:
-            return self._finish(job)
+            with ExitStack() as room:
+                return self._finish(job, room)
         return Ending.MERGING if is_done else self._nothing_to_do(job, message)
 
-    def _finish(self, job: Job) -> Ending:
-        gathered = self._segments.gather(job)
+    def _finish(self, job: Job, room: ExitStack) -> Ending:
+        gathered = self._segments.gather(job, room)
         if gathered is None:
             return Ending.MERGING
         found = check_balance(job, gathered.totals)
@@ -259,7 +341,7 @@ class Finisher:
             if published is None:
                 return Ending.MERGING
             outputs = Outputs(self._tools.outputs, job.job, job.revision)
-            parts = check_rejected(job, outputs.parts())
+            parts = check_parts(job, outputs.parts(), gathered.lines)
             outputs.put_manifest(manifest_of(job, found, published.totals, published.partitions, parts))
         return self._end(job, found, gathered)
 

@@ -16,10 +16,11 @@ this revision has written, so a finisher that follows another one continues ther
 import hashlib
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from io import BytesIO
+from math import expm1, log
 from typing import Any, Final
 
 import msgspec
@@ -44,8 +45,9 @@ from shared.grammar import LAST_SHARD, amounts, plus, shard_partition, texts
 from shared.ledger import MOST_ROWS, Balance, Job, Portion
 from shared.messages import VERSION, PortionMessage, Sums
 from shared.payload import Limits
+from shared.pipeline.streams import LINES, Stream, StreamWriter
 from shared.telemetry import contain
-from shared.workloads import AnyWorkload, Rejection, Total, run_lines
+from shared.workloads import AnyWorkload, Emit, Left, PartialPiece, Rejection, Total, isolate_lines
 from shared.zstd import make_packer
 
 #: The text of a rejection whose own text is not kept.
@@ -63,26 +65,110 @@ class Ran:
     partial: Any
     #: In their stored form: each on a line of its own.
     rejections: bytes
+    #: What goes behind the first frame of the result, by name and in this order; `lines` is the last one.
+    streams: Mapping[str, Stream] = field(default_factory=dict)
+    #: The failure of each one that failed.
+    left: tuple[Left, ...] = ()
     #: Lines that needed the slower, closer reading; not part of the result.
     closely: int = field(default=0, compare=False)
+    #: Bytes that the merged partial of the whole job may have. 0: it was not sounded.
+    expected: int = field(default=0, compare=False)
+    #: Its partial in pieces, where some are left or others passed before. None: it cannot be kept.
+    pieces: tuple[PartialPiece, ...] | None = field(default=None, compare=False)
 
 
-def run_in_parts(workload: AnyWorkload, parts: Iterable[list[bytes]], first_number: int, limits: Limits) -> Ran:
-    """Run the lines of each part. The first transaction has the id `first_number`."""
-    kept = _Kept(limits.rejected_text_most)
-    outcomes = _run_each(workload, parts, first_number, kept)
+def run_in_parts(  # noqa: PLR0913 - the chunk, its bounds, and what its message asks of its run
+    workload: AnyWorkload,
+    parts: Iterable[list[bytes]],
+    first_number: int,
+    limits: Limits,
+    *,
+    sound: int = 0,
+    makes_lines: bool = False,
+    left: Container[int] | None = None,
+) -> Ran:
+    """Run the lines of each part. The first transaction has the id `first_number`. `left`: only those with these ids.
+
+    `sound`: the job's transactions, if the size of their merged partial is to be expected from this chunk. `makes_lines`:
+    whether the job has lines of its transactions. Its row says so, for two versions of the code may run at once.
+    """
+    kept, made = _Kept(limits.rejected_text_most), StreamWriter() if makes_lines else None
+    emit = None if made is None else made.add
+    numbered = _number(_halve_first(parts) if sound else parts, first_number, left)
+    outcomes = _run_each(workload, numbered, kept, emit)
     whole = next(outcomes)
+    half, expected = _size(whole) if sound else 0, 0
     for part in outcomes:
-        whole = _both(workload, whole, part)
-    return replace(whole, rejections=b"".join(kept.lines))
+        is_apart = left is not None or whole.left or part.left
+        whole = _beside(whole, part) if is_apart else _both(workload, whole, part)
+        if sound and not expected and not whole.left:
+            expected = expect_merged(half, _size(whole), whole.accepted.items + whole.rejected.items, sound)
+    stream = None if made is None else made.close()
+    streams = {LINES: stream} if stream else {}
+    return replace(whole, rejections=b"".join(kept.lines), streams=streams, expected=expected)
 
 
-def _run_each(workload: AnyWorkload, parts: Iterable[list[bytes]], first_number: int, kept: "_Kept") -> Iterator[Ran]:
+def _halve_first(parts: Iterable[list[bytes]]) -> Iterator[list[bytes]]:
+    """Yield the first part in two halves. Each value of `map` is combined once, for `combine` may change it."""
+    each = iter(parts)
+    first = next(each)
+    middle = len(first) // 2
+    yield from (half for half in (first[:middle], first[middle:]) if half)
+    yield from each
+
+
+def _size(ran: Ran) -> int:
+    return len(msgspec.json.encode(ran.partial))
+
+
+def expect_merged(half: int, whole: int, items: int, of: int) -> int:
+    """Return the bytes of the merged partial of `of` transactions, by those of `items` and of the first half of these.
+
+    Of A accounts that come alike often, n transactions meet A(1 - exp(-n/A)). So whole / half = 1 + exp(-items/2A).
+    """
+    overlap = whole / half - 1
+    if overlap >= 1:
+        return whole * of // items
+    if overlap <= 0:
+        return whole
+    met = 2 * log(overlap)
+    return round(whole * expm1(met * of / items) / expm1(met))
+
+
+def _number(
+    parts: Iterable[list[bytes]], first_number: int, left: Container[int] | None
+) -> Iterator[tuple[Sequence[bytes], Sequence[int]]]:
+    """Yield the lines of each part, and their ids. `left`: only those with these ids."""
     for lines in parts:
-        ran = run_lines(workload, lines, first_number)
+        ids = range(first_number, first_number + len(lines))
         first_number += len(lines)
+        if left is None:
+            yield lines, ids
+        elif chosen := [number for number in ids if number in left]:
+            yield [lines[number - ids.start] for number in chosen], chosen
+
+
+def _run_each(
+    workload: AnyWorkload,
+    parts: Iterable[tuple[Sequence[bytes], Sequence[int]]],
+    kept: "_Kept",
+    emit: Emit | None,
+) -> Iterator[Ran]:
+    for lines, ids in parts:
+        ran = isolate_lines(workload, lines, ids, emit)
         kept.add(ran.rejections)
-        yield Ran(ran.accepted, ran.rejected, ran.partial, b"", ran.closely)
+        pieces = ran.pieces
+        if pieces is None and not ran.left:
+            pieces = [PartialPiece(ids[0] if ids else 0, ran.partial)]
+        yield Ran(
+            ran.accepted,
+            ran.rejected,
+            ran.partial,
+            b"",
+            left=tuple(ran.left),
+            pieces=None if pieces is None else tuple(pieces),
+            closely=ran.closely,
+        )
 
 
 class _Kept:
@@ -103,13 +189,23 @@ class _Kept:
 
 
 def _both(workload: AnyWorkload, left: Ran, right: Ran) -> Ran:
-    accepted, rejected = _add(left.accepted, right.accepted), _add(left.rejected, right.rejected)
+    accepted, rejected = add_portions(left.accepted, right.accepted), add_portions(left.rejected, right.rejected)
     with contain():
         merged = workload.merge(left.partial, right.partial)
-    return Ran(accepted, rejected, merged, b"", left.closely + right.closely)
+    pieces = None if left.pieces is None else (PartialPiece(left.pieces[0].first, merged),)
+    return Ran(accepted, rejected, merged, b"", pieces=pieces, closely=left.closely + right.closely)
 
 
-def _add(left: PortionMessage, right: PortionMessage) -> PortionMessage:
+def _beside(left: Ran, right: Ran) -> Ran:
+    """Return both with their pieces side by side: `merge` may change what it is given. They have no partial in one."""
+    accepted, rejected = add_portions(left.accepted, right.accepted), add_portions(left.rejected, right.rejected)
+    pieces = None if left.pieces is None or right.pieces is None else left.pieces + right.pieces
+    failed, closely = left.left + right.left, left.closely + right.closely
+    return Ran(accepted, rejected, None, b"", left=failed, pieces=pieces, closely=closely)
+
+
+def add_portions(left: PortionMessage, right: PortionMessage) -> PortionMessage:
+    """Return both together."""
     return PortionMessage(items=left.items + right.items, sums=_sums(left.sums, right.sums))
 
 
@@ -228,6 +324,11 @@ class Outputs:
                     raise
 
 
+#: Lines are packed in pieces of this size. Each call gives the interpreter's lock away. Beside 23 busy threads, a call
+#: for each line waits for the lock again each time.
+_PACKED_AT_ONCE: Final = 64 * 1024
+
+
 class PartWriter:
     """Writes lines as numbered parts of bounded size. The same lines always make the same parts."""
 
@@ -244,14 +345,17 @@ class PartWriter:
         """Add one encoded line, which ends with its line feed."""
         if self._items and self._size + len(line) > self._limit:
             self.close()
-        self._compressed.write(self._packer.compress(line))
+        self._waiting.append(line)
         self._items += 1
         self._size += len(line)
+        if self._size - self._packed >= _PACKED_AT_ONCE:
+            self._pack()
 
     def close(self) -> None:
         """Write the lines that were not written yet. A name without lines has no parts."""
         if not self._items:
             return
+        self._pack()
         self._compressed.write(self._packer.flush())
         self._outputs.put_part(f"{self._name}-{self._number:06}", self._compressed.getvalue(), self._items)
         self._number += 1
@@ -261,7 +365,13 @@ class PartWriter:
         self._packer = make_packer(level=3, has_checksum=True)
         # Its `getvalue` hands the bytes over without a copy.
         self._compressed = BytesIO()
-        self._items = self._size = 0
+        self._waiting: list[bytes] = []
+        self._items = self._size = self._packed = 0
+
+    def _pack(self) -> None:
+        self._compressed.write(self._packer.compress(b"".join(self._waiting)))
+        self._waiting.clear()
+        self._packed = self._size
 
 
 #: No account's key begins with `!`.
@@ -385,18 +495,20 @@ def _fence_error(job: str, revision: int, found: Fence | None) -> FencedOffError
 class TotalsWriter:
     """Writes the rows of one revision in the given order, and skips the rows that the fence counts already."""
 
-    def __init__(self, table: TotalsTable, job: str, revision: int) -> None:
+    def __init__(self, table: TotalsTable, job: str, revision: int, before: int = 0) -> None:
+        """Begin behind so many rows of this revision."""
         self._table, self._job, self._revision = table, job, revision
         self._fence = table.take(job, revision)
         self._accounts: set[str] = set()
         #: Rows not written yet, the index of the first one, and their size.
         self._waiting: list[Entity] = []
-        self._first = self._size = 0
+        self._first, self._size = before, 0
+        #: Number of rows so far, with those before.
+        self.count = before
 
-    @property
-    def count(self) -> int:
-        """Number of rows so far."""
-        return len(self._accounts)
+    def forget_accounts(self) -> None:
+        """Take it that no account so far comes again."""
+        self._accounts.clear()
 
     def write(self, total: Total) -> None:
         """Add one row."""
@@ -406,6 +518,7 @@ class TotalsWriter:
                 f"job {self._job!r} has two totals for account {total.account[:100]!r}: let the workload merge them"
             )
         self._accounts.add(row["RowKey"])
+        self.count += 1
         size = entity_size(row)
         if len(self._waiting) == MOST_ROWS or self._size + size > MOST_GROUP_BYTES:
             self.close()

@@ -29,16 +29,17 @@ import msgspec
 from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
 from azure.storage.blob import BlobClient, ContainerClient
 from msgspec import Struct
+from msgspec.structs import replace as with_fields
 
 from shared.azure import OptimisticStore, expecting_an_answer
 from shared.errors import PlanLostError
 from shared.grammar import payload_name
 from shared.ledger import Job, PlanBlob, PlanText
-from shared.messages import PARTS_VERSION, VERSION, ChunkMessage, Count, FrameTuple, Number
+from shared.messages import VERSION, ChunkMessage, Count, FrameTuple, Number
 from shared.payload import Frame as FrameOfIndex, FrameIndex, Limits, Payload
 from shared.topology import PLANS
 from shared.versions import decode, decode_document
-from shared.workloads import Workloads, is_waiting
+from shared.workloads import Workloads, has_limits, is_waiting
 
 
 class PayloadSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -121,10 +122,10 @@ class Plan(Struct, frozen=True, kw_only=True):
         """Number of stored, compressed bytes of the payload."""
         return sum(frame.length for frame in self.frames)
 
-    def message(self, number: int, first_id: int, revision: int = 0) -> ChunkMessage:
+    def message(self, number: int, first_id: int, revision: int = 0, *, lines: bool = False) -> ChunkMessage:
         """Return the work message of one chunk of a job whose ids start at `first_id`."""
         chunk = self.chunks[number]
-        return ChunkMessage(
+        made = ChunkMessage(
             job=self.job,
             chunk=number,
             revision=revision,
@@ -132,12 +133,14 @@ class Plan(Struct, frozen=True, kw_only=True):
             codec=self.source.codec,
             frames=chunk.frames,
             part=chunk.part,
-            v=VERSION if chunk.part is None else PARTS_VERSION,
+            sound=self.items if number == 0 and len(self.chunks) > 1 else None,
+            lines=lines,
             first_id=first_id + chunk.before,
             blob=self.source.blob,
             inline=self.source.inline,
             is_kept=self.source.is_kept,
         )
+        return with_fields(made, v=made.needs)
 
     @property
     def blobs(self) -> tuple[str, ...]:
@@ -334,4 +337,7 @@ class ChunkSizes:
             return self.fixed
         if not _is_large(items):
             return SMALLEST
-        return choose(items, self.speeds.read(workload), is_waiting=is_waiting(self.workloads.find(workload)))
+        # A chunk with limits keeps others of them waiting.
+        if has_limits(found := self.workloads.find(workload)):
+            return SMALLEST
+        return choose(items, self.speeds.read(workload), is_waiting=is_waiting(found))

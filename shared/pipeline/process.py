@@ -7,21 +7,20 @@ about it, and so is a parked entry. All this comes before the host deletes the w
 `work_stages` are the stages `process` and `finish` for parking: their keys, and how their messages are put back.
 """
 
-import base64
 from collections.abc import Callable, Iterable
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
 from shared.azure import charges, tally_requests
 from shared.clock import Clock
-from shared.errors import NewerVersionError, RefusedError, ResultNotSentError
+from shared.errors import NewerVersionError, RefusedError, ResultNotSentError, StorageUnavailableError
 from shared.grammar import is_job
-from shared.ledger import FINISHED, Ledger
+from shared.ledger import FINISHED, MERGED_MOST, Ledger
 from shared.messages import (
-    PARTS_VERSION,
+    STREAMS_VERSION,
     VERSION,
     ChunkMessage,
     Delivery,
@@ -52,23 +51,28 @@ from shared.parked import (
     finish_key,
     identify_message,
     job_note,
+    mark_again,
     read_message,
     segment_key,
     shard_key,
 )
 from shared.payload import Limits, ReadChunk
+from shared.pipeline.call_limits import Paced, Turns
 from shared.pipeline.outputs import Ran, run_in_parts
 from shared.pipeline.results import QUEUE, PackedResult, ResultStore, SendResult, StoredResult, pack_result
 from shared.pipeline.settle import is_chunk_done
+from shared.pipeline.so_far import SoFar, SoFarStore
 from shared.refusals import DeliveryReason, refuse
 from shared.telemetry import SILENT, Piece, Telemetry, events, metrics, tell
 from shared.topology import is_work_queue
 from shared.versions import LOOKS, check_message
-from shared.workloads import Workloads
+from shared.workloads import AnyWorkload, Workloads, has_limits, has_split, raise_first
 
 #: Names of the stages; they are stored.
 PROCESS: Final = "process"
 FINISH: Final = "finish"
+#: The first chunk estimates. It speaks up from so many times the bound of the merged partial.
+ALARMING: Final = 2
 #: A result has one kibibyte beside its content.
 LONGEST_REASON: Final = 200
 
@@ -95,7 +99,8 @@ def work_stages(ledger: Ledger, put: PutOnQueue, send: SendResult) -> tuple[Stag
         name=PROCESS,
         reads=is_work_queue,
         identify=lambda delivery: identify_message(PROCESS, delivery.body),
-        put_back=put,
+        # Its worker looks for its outcome so far.
+        put_back=lambda entry, body: put(entry, mark_again(body)),
         has_landed=lambda entry: is_chunk_done(ledger, entry.job, entry.chunk),
         on_parked=report,
         wakes=True,
@@ -136,7 +141,17 @@ class Finishing(Protocol):
 class RunAlone(Protocol):
     """Runs a chunk in a process of its own, so that only this one ends with it."""
 
-    def __call__(self, workload: str, parts: Iterable[list[bytes]], first_number: int, limits: Limits, /) -> Ran:
+    def __call__(  # noqa: PLR0913 - the chunk, its bounds, and what its message asks of its run
+        self,
+        workload: str,
+        parts: Iterable[list[bytes]],
+        first_number: int,
+        limits: Limits,
+        /,
+        *,
+        makes_lines: bool,
+        turns: Turns | None,
+    ) -> Ran:
         """Run the lines of each part. An error of the run is raised here, and so is the end of its process."""
         ...
 
@@ -149,17 +164,21 @@ class Tools:
     read: ReadChunk
     ledger: Ledger
     results: ResultStore
+    so_far: SoFarStore
     send: SendResult
     parking: Parking
     deliveries: Deliveries
     finishing: Finishing
     run_alone: RunAlone
+    #: Lets a chunk with limits begin, and gives its turns.
+    pace: Callable[[AnyWorkload, int], AbstractContextManager[Turns]]
     #: Writes that the first chunk of an opening begins.
     note_first: Callable[[FirstChunkMark], object]
     #: Counts the stored bytes of a chunk.
     weigh: Callable[[int], object]
     clock: Clock
     limits: Limits = field(default_factory=Limits)
+    merged_most: int = MERGED_MOST
     telemetry: Telemetry = SILENT
 
 
@@ -211,7 +230,8 @@ class Processor:
         attempt = self._deliveries.begin(_stage(work), delivery, _note(work), can_run_alone=can_run_alone)
         try:
             if attempt.goes_on:
-                self._do(work, is_suspect=attempt.is_suspect)
+                came_before = delivery.count > 1 or (isinstance(work, ChunkMessage) and work.again)
+                self._do(work, is_suspect=attempt.is_suspect, came_before=came_before)
         except Exception as error:  # noqa: BLE001 - the end of the attempt parks the message for it, or raises it
             attempt.fail(error)
         if isinstance(attempt.verdict, Park):
@@ -225,32 +245,72 @@ class Processor:
         if isinstance(work, ChunkMessage) and isinstance(attempt.verdict, Park):
             self._count_parked(work)
 
-    def _do(self, work: Work, *, is_suspect: bool) -> None:
+    def _do(self, work: Work, *, is_suspect: bool, came_before: bool) -> None:
         if isinstance(work, FinishStep):
             self._tools.finishing.finish(work)
             return
         job, chunk, revision = work.job, work.chunk, work.revision
-        with self._tools.telemetry.span(Piece.PROCESS, work.trace, job=job, chunk=chunk, revision=revision):
-            self._run(work, is_suspect=is_suspect)
+        span = self._tools.telemetry.span(Piece.PROCESS, work.trace, job=job, chunk=chunk, revision=revision)
+        with span, self._pace(work) as turns:
+            self._run(work, turns, is_suspect=is_suspect, came_before=came_before)
 
-    def _run(self, work: ChunkMessage, *, is_suspect: bool) -> None:
+    def _pace(self, work: ChunkMessage) -> AbstractContextManager[Turns | None]:
+        """Let a chunk with limits begin, before it takes memory."""
+        known = self._tools.workloads
+        if work.workload in known and has_limits(workload := known.find(work.workload)):
+            return self._tools.pace(workload, work.items)
+        return nullcontext()
+
+    def _run(self, work: ChunkMessage, turns: Turns | None, *, is_suspect: bool, came_before: bool) -> None:
         started = self._tools.clock.monotonic()
         with tally_requests() as requests:
             if work.first is not None:
                 self._tools.note_first(work.first)
             workload = self._tools.workloads.find(work.workload)
+            # The others run as a whole: a suspect alone, no lines while one fails, and no estimate of a part.
+            keeps = not (is_suspect or work.lines or _sounds(work, workload))
+            before = self._tools.so_far.find(work, workload) if keeps and came_before else None
             with self._tools.read(work) as parts:
                 self._tools.weigh(work.stored)
-                if is_suspect:
-                    ran = self._tools.run_alone(work.workload, parts, work.first_id, self._tools.limits)
-                else:
-                    ran = run_in_parts(workload, parts, work.first_id, self._tools.limits)
+                ran = self._run_parts(work, turns, parts, before, is_suspect=is_suspect)
+                if keeps and len(ran.left) < (work.items if before is None else len(before.left)) and ran.left:
+                    # Without it, the next try calls all of them again.
+                    with suppress(StorageUnavailableError):
+                        self._tools.so_far.put(work, ran, self._count_milliseconds(started, before), before)
+                # Its result waits for them: the chunk is tried again.
+                raise_first(ran.left, work.items)
+                if ran.expected <= ALARMING * self._tools.merged_most:
+                    ran = replace(ran, expected=0)
                 packed = pack_result(work, ran, self._tools.limits)
                 stored = packed.stored if packed.travels else self._tools.results.put(packed)
-        seconds = self._tools.clock.monotonic() - started
-        self._send_done(work, stored, packed if packed.travels else None, round(seconds * 1000), charges(requests))
-        self._count(work.workload, stored, seconds)
+        # With the writing of its result, as of a chunk without a failure.
+        milliseconds = self._count_milliseconds(started, before)
+        self._send_done(work, stored, packed if packed.travels else None, milliseconds, charges(requests))
+        self._count(work.workload, stored, self._tools.clock.monotonic() - started)
         self._tools.telemetry.add(metrics.CLOSE_LOOKS, ran.closely, workload=work.workload)
+
+    def _count_milliseconds(self, started: float, before: SoFar | None) -> int:
+        """Return how long this try took until now, with those before it."""
+        return round((self._tools.clock.monotonic() - started) * 1000) + (0 if before is None else before.milliseconds)
+
+    def _run_parts(
+        self,
+        work: ChunkMessage,
+        turns: Turns | None,
+        parts: Iterable[list[bytes]],
+        before: SoFar | None,
+        *,
+        is_suspect: bool,
+    ) -> Ran:
+        """Run the chunk, or those of its transactions that were left before."""
+        limits, first = self._tools.limits, work.first_id
+        if is_suspect:
+            return self._tools.run_alone(work.workload, parts, first, limits, makes_lines=work.lines, turns=turns)
+        workload = self._tools.workloads.find(work.workload)
+        run = workload if turns is None else Paced(workload, turns)
+        if before is not None:
+            return before.add(workload, run_in_parts(run, parts, first, before.reduce(limits), left=before.left))
+        return run_in_parts(run, parts, first, limits, sound=_sounds(work, workload), makes_lines=work.lines)
 
     def _count(self, workload: str, stored: StoredResult, seconds: float) -> None:
         add = self._tools.telemetry.add
@@ -300,14 +360,18 @@ class Processor:
                     chunk=chunk.chunk,
                     revision=chunk.revision,
                     blob=stored.name if packed is None else None,
-                    content=None if packed is None else base64.b64encode(packed.content).decode(),
+                    content=None if packed is None else packed.text,
                     hash=stored.hash,
                     length=stored.length,
+                    partial=memoryview(stored.result.partial).nbytes,
+                    expected=stored.result.expected,
+                    lines=stored.lines,
                     accepted=stored.result.accepted,
                     rejected=stored.result.rejected,
                     milliseconds=milliseconds,
                     requests=requests,
                     trace=self._tools.telemetry.current(),
+                    v=STREAMS_VERSION if stored.result.streams else VERSION,
                 )
             )
         except ResultNotSentError:
@@ -329,13 +393,18 @@ def _read(delivery: Delivery) -> Work:
         raise _refuse_unreadable(f"{type(error).__name__}: {error}") from error
     if not isinstance(message, ChunkMessage | FinishStep):
         raise _refuse_unreadable(f"it is a {message.__struct_config__.tag}, which belongs on another queue")
-    version = PARTS_VERSION if isinstance(message, ChunkMessage) and message.part is not None else VERSION
+    version = message.needs if isinstance(message, ChunkMessage) else VERSION
     if message.v != version:
         check_message(body, f"a message on {delivery.queue}")
         raise _refuse_unreadable(f"its version is {message.v}, and this is version {version}")
     if not is_job(message.job):
         raise _refuse_unreadable(f"no job can be called {message.job[:100]!r}")
     return message
+
+
+def _sounds(work: ChunkMessage, workload: AnyWorkload) -> int:
+    """Return the job's transactions, if this chunk is to say whether their merged partial fits. In cuts, any does."""
+    return 0 if has_split(workload) else work.sound or 0
 
 
 def _refuse_unreadable(found: str) -> RefusedError:

@@ -37,6 +37,7 @@ class ReadyJob:
     job: str
     accepted_at: datetime
     chunks: int
+    #: The first chunk that may have to be put.
     cursor: int
     workload: str
     items: int
@@ -53,7 +54,7 @@ class ReadyJob:
             job=job.job,
             accepted_at=job.accepted_at,
             chunks=job.chunks,
-            cursor=job.dispatch_cursor,
+            cursor=job.dispatch_cursor if job.again_from is None else job.again_from,
             workload=job.workload,
             items=job.items,
             deadline=job.deadline,

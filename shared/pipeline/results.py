@@ -2,6 +2,7 @@
 
 It is one zstd frame. Its first line is one JSON document. Each further line is a rejected transaction in the form of the
 output. So a finisher that merges a thousand results decodes no rejections, which may be as many as the transactions.
+Behind that frame are its [streams](streams.py), if it has any.
 
 A small result travels in its message. `ResultStore` keeps those that are too large, and those whose message may not
 have arrived: each once, under its chunk's name. The first one stays.
@@ -34,7 +35,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from io import BytesIO
 from threading import Lock
-from typing import Any, Final, NamedTuple, Protocol
+from typing import IO, Any, Final, NamedTuple, Protocol, cast
 
 from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 from azure.storage.blob import ContainerClient
@@ -45,13 +46,14 @@ from shared.clock import Clock, Closing, SystemClock
 from shared.errors import ResultNotSentError, ResultRefusedError
 from shared.grammar import bus_name
 from shared.ledger import ChunkRow, result_blob
-from shared.messages import VERSION, ChunkMessage, PortionMessage, Result, Results, encode
+from shared.messages import STREAMS_VERSION, VERSION, ChunkMessage, PortionMessage, Result, Results, encode
 from shared.payload import Limits
 from shared.pipeline.outputs import Ran
+from shared.pipeline.streams import LINES, Chain, Stream, StreamHead, split_streams, weigh_streams
 from shared.refusals import Reason, refuse
 from shared.telemetry import contain
 from shared.versions import decode, decode_document
-from shared.zstd import MAGIC, ZstdError, pack, read_size, unpack
+from shared.zstd import MAGIC, ZstdError, pack, read_size, unpack_first
 
 #: The container of results, and the queue of the bus that they travel on.
 CONTAINER: Final = "results"
@@ -77,6 +79,10 @@ class ChunkResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     partial: Raw
     #: Only in results of an earlier version; now they are lines of their own.
     rejections: list[Raw] = []
+    #: Of the first chunk: bytes of the whole job's merged partial, if they cannot fit.
+    expected: int | None = None
+    #: What is behind the first frame, in this order.
+    streams: dict[str, StreamHead] = {}
     v: int = VERSION
 
 
@@ -89,29 +95,50 @@ class StoredResult:
     length: int
     result: ChunkResult
 
+    @property
+    def lines(self) -> int | None:
+        """The bytes of its lines, the last ones, or None."""
+        head = self.result.streams.get(LINES)
+        return None if head is None else head.length
+
 
 @dataclass(frozen=True, slots=True)
 class PackedResult:
-    """A result that was just made, with its bytes, and the blob that it may go to."""
+    """A result that was just made, with its first frame, its streams, and the blob that it may go to."""
 
     stored: StoredResult
-    content: bytes
-    #: Its bytes, unpacked.
+    first: bytes
+    #: The bytes of its first frame, unpacked.
     expanded: int
+    streams: Mapping[str, Stream]
 
     @property
     def travels(self) -> bool:
         """True if it travels in its message. A settler unpacks no more than this."""
-        return len(self.content) <= CONTENT_MOST and self.expanded <= EXPANDED_MOST
+        return self.stored.length <= CONTENT_MOST and self.expanded <= EXPANDED_MOST
+
+    @property
+    def content(self) -> bytes | Chain:
+        """Its bytes, for one that reads them once."""
+        return Chain(self.first, self.streams) if self.streams else self.first
+
+    @property
+    def text(self) -> str:
+        """Its bytes as a message has them."""
+        content = self.content
+        return base64.b64encode(content if isinstance(content, bytes) else content.read()).decode()
 
 
 def pack_result(chunk: ChunkMessage, ran: Ran, limits: Limits) -> PackedResult:
     """Return the result of a chunk from its run."""
     result = result_of(chunk, ran)
     text = write_result(result, ran.rejections, limits)
-    content = pack(text, level=1)
+    first = pack(text, level=1)
     name = result_blob(chunk.job, chunk.revision, chunk.chunk)
-    return PackedResult(StoredResult(name, hash_result(text), len(content), result), content, len(text))
+    length = len(first)
+    if ran.streams:
+        length += weigh_streams(result.streams)
+    return PackedResult(StoredResult(name, hash_result(text), length, result), first, len(text), ran.streams)
 
 
 def result_of(chunk: ChunkMessage, ran: Ran) -> ChunkResult:
@@ -124,6 +151,9 @@ def result_of(chunk: ChunkMessage, ran: Ran) -> ChunkResult:
         accepted=ran.accepted,
         rejected=ran.rejected,
         partial=Raw(json.encode(ran.partial)),
+        expected=ran.expected or None,
+        streams={name: stream.head for name, stream in ran.streams.items()},
+        v=STREAMS_VERSION if ran.streams else VERSION,
     )
 
 
@@ -137,32 +167,45 @@ def write_result(result: ChunkResult, rejections: bytes, limits: Limits) -> byte
     return b"".join((head, b"\n", rejections))
 
 
-def unpack_result(name: str, stored: bytes, most: int = _MOST) -> bytes:
-    """Return the result in the blob of this name. Earlier versions stored it unpacked."""
+def unpack_result(name: str, stored: bytes, most: int = _MOST) -> tuple[bytes, bytes]:
+    """Return the first frame of the result in the blob of this name, unpacked, and the packed bytes behind it.
+
+    Earlier versions stored it unpacked.
+    """
     if not stored.startswith(MAGIC):
-        return stored
+        return stored, b""
     try:
         if (size := read_size(stored)) > most:
             raise ResultRefusedError(f"result {name!r} claims {size} bytes, the limit is {most}; {_ELSE}")
-        return unpack(stored, size)
+        return unpack_first(stored, size)
     except ZstdError as error:
         raise ResultRefusedError(f"result {name!r} cannot be unpacked: {error}; {_ELSE}") from error
 
 
-def open_content(name: str, content: str, wanted: str | None) -> bytes:
-    """Return the packed result in a message, or raise ResultRefusedError if it has not the hash that it should have."""
+def open_content(name: str, content: str, wanted: str | None, lines: int | None = None) -> bytes:
+    """Return the packed result in a message, or raise ResultRefusedError if it has not the hash that it should have.
+
+    `lines`: the bytes of its lines, as its message says. Streams are compared with their hashes, and stay packed.
+    """
     try:
         packed = base64.b64decode(content, validate=True)
     except (binascii.Error, ValueError) as error:
         raise ResultRefusedError(f"the content of result {name!r} is not Base64: {error}; {_ELSE}") from error
     if len(packed) > CONTENT_MOST or not packed.startswith(MAGIC):
         raise ResultRefusedError(
-            f"the content of result {name!r} has {len(packed)} bytes, expected one zstd frame of at most {CONTENT_MOST}; "
+            f"the content of result {name!r} has {len(packed)} bytes, expected zstd frames of at most {CONTENT_MOST}; "
             f"{_ELSE}"
         )
-    found = hash_result(unpack_result(name, packed, EXPANDED_MOST))
+    first, rest = unpack_result(name, packed, EXPANDED_MOST)
+    found = hash_result(first)
     if found != wanted:
         raise ResultRefusedError(f"the content of result {name!r} has hash {found}, its message says {wanted}; {_ELSE}")
+    if rest or lines is not None:
+        found_lines = len(_read_streams(name, read_result(first)[0], rest).get(LINES, b"")) or None
+        if found_lines != lines:
+            raise ResultRefusedError(
+                f"result {name!r} has {found_lines} bytes of lines, its message says {lines}; {_ELSE}"
+            )
     return packed
 
 
@@ -213,16 +256,16 @@ class ResultStore:
         """Store the result, unless its chunk has one, and return the stored one."""
         name = packed.stored.name
         with expecting_an_answer(f"write result {name!r}"):
-            if self._insert(name, packed.content):
+            if self._insert(name, packed):
                 return packed.stored
             # Another delivery of the chunk was first, or this very write was and its reply was lost. Either way the
             # stored result counts: a message must not name any other.
             return _to_stored_result(name, self._container.download_blob(name).readall())
 
-    def _insert(self, name: str, packed: bytes) -> bool:
+    def _insert(self, name: str, packed: PackedResult) -> bool:
         try:
             # Without `overwrite` the request says If-None-Match: *.
-            self._container.upload_blob(name, packed)
+            self._container.upload_blob(name, cast("IO[str]", packed.content), length=packed.stored.length)
         except HttpResponseError as refusal:
             if refusal.status_code not in _WRITTEN_BEFORE:
                 raise
@@ -231,8 +274,15 @@ class ResultStore:
 
 
 def _to_stored_result(name: str, stored: bytes) -> StoredResult:
-    content = unpack_result(name, stored)
-    return StoredResult(name, hash_result(content), len(stored), read_result(content)[0])
+    content, rest = unpack_result(name, stored)
+    result, _ = read_result(content)
+    _read_streams(name, result, rest)
+    return StoredResult(name, hash_result(content), len(stored), result)
+
+
+def _read_streams(name: str, result: ChunkResult, rest: bytes) -> Mapping[str, bytes]:
+    # Nearly every result has none.
+    return split_streams(name, result.streams, rest) if rest or result.streams else {}
 
 
 _RESULTS: Final = Destination("bus", QUEUE)
@@ -428,6 +478,20 @@ WINDOW_BYTES: Final = 32 * 1024 * 1024
 #: Upper bound of the packed bytes that are read from the blobs of several results at a time.
 SLICES_MOST: Final = 8 * 1024 * 1024
 _RESULT_BYTES, _ITEM_BYTES = 16 * 1024, 192
+#: Packed lines that are read together with the rest of their result. Longer ones are read by themselves.
+LINES_TOGETHER: Final = 1024 * 1024
+
+
+class Opened(NamedTuple):
+    """A result that was read: the lines of its rejections, each with its line feed, and its streams, packed.
+
+    Long lines are not among the streams: who copies them reads them by themselves.
+    """
+
+    row: ChunkRow
+    result: ChunkResult
+    rejections: Iterator[bytes]
+    streams: Mapping[str, bytes]
 
 
 class _Range(NamedTuple):
@@ -437,8 +501,8 @@ class _Range(NamedTuple):
     content: Future[bytes]
 
 
-def read_results(container: ContainerClient, rows: Iterable[ChunkRow]) -> Iterator[tuple[ChunkResult, Iterator[bytes]]]:
-    """Yield the result of each row, and the lines of its rejections."""
+def read_results(container: ContainerClient, rows: Iterable[ChunkRow]) -> Iterator[Opened]:
+    """Yield the result of each row."""
     with ThreadPoolExecutor(READERS) as pool:
         for window in cut_windows(rows):
             yield from _read_window(container, pool, window)
@@ -459,9 +523,7 @@ def cut_windows(rows: Iterable[ChunkRow]) -> Iterator[list[ChunkRow]]:
         yield window
 
 
-def _read_window(
-    container: ContainerClient, pool: ThreadPoolExecutor, window: Sequence[ChunkRow]
-) -> Iterator[tuple[ChunkResult, Iterator[bytes]]]:
+def _read_window(container: ContainerClient, pool: ThreadPoolExecutor, window: Sequence[ChunkRow]) -> Iterator[Opened]:
     spans: dict[str, tuple[int, int]] = {}
     for row in window:
         if row.offset is not None:
@@ -473,7 +535,7 @@ def _read_window(
         name = row.blob or ""
         if name in ranges:
             return ranges[name]
-        begin, end = spans.get(name, (0, None))
+        begin, end = spans.get(name, (0, _end_of_first(row)))
         # In a copy of this context, so that the request is counted for this job.
         found = _Range(begin, pool.submit(copy_context().run, _read, container, row, begin, end))
         return ranges.setdefault(name, found) if name in spans else found
@@ -481,7 +543,7 @@ def _read_window(
     coming: deque[tuple[int, ChunkRow, _Range]] = deque()
     held = 0
     for row in window:
-        size = _RESULT_BYTES + row.totals.items * _ITEM_BYTES
+        size = _RESULT_BYTES + row.totals.items * _ITEM_BYTES + min(row.lines or 0, LINES_TOGETHER)
         # The others are read while this one is merged.
         while coming and (len(coming) == WINDOW or held + size > WINDOW_BYTES):
             first, before, range_ = coming.popleft()
@@ -492,6 +554,11 @@ def _read_window(
     while coming:
         _, row, range_ = coming.popleft()
         yield _open(row, range_)
+
+
+def _end_of_first(row: ChunkRow) -> int | None:
+    """Return where the first read of a result in a blob of its own ends. None: it is read whole."""
+    return None if row.lines is None or row.lines <= LINES_TOGETHER else (row.length or 0) - row.lines
 
 
 def _read(container: ContainerClient, row: ChunkRow, begin: int, end: int | None) -> bytes:
@@ -509,16 +576,20 @@ def _read(container: ContainerClient, row: ChunkRow, begin: int, end: int | None
     return part
 
 
-def _open(row: ChunkRow, range_: _Range) -> tuple[ChunkResult, Iterator[bytes]]:
+def _open(row: ChunkRow, range_: _Range) -> Opened:
     stored, name = range_.content.result(), row.blob or ""
     if row.offset is not None:
         begin = row.offset - range_.offset
         stored = stored[begin : begin + (row.length or 0)]
-    content = unpack_result(name, stored)
+    content, rest = unpack_result(name, stored)
     found = hash_result(content)
     if found != row.hash:
         raise ResultRefusedError(
             f"result {name!r} of chunk {row.chunk} has hash {found}, the ledger says {row.hash}: restore the blob that "
             "was settled"
         )
-    return read_result(content)
+    result, rejections = read_result(content)
+    streams = result.streams
+    if row.offset is None and _end_of_first(row) is not None:
+        streams = {name: head for name, head in streams.items() if name != LINES}
+    return Opened(row, result, rejections, split_streams(name, streams, rest) if rest or streams else {})

@@ -38,8 +38,21 @@ from shared.errors import (
     StorageUnavailableError,
 )
 from shared.grammar import is_job
-from shared.ledger import MOST_ROWS, ChunkRow, ChunkState, Job, JobState, Ledger, Settlement, commit, counting, settle
-from shared.messages import VERSION, Delivery, Internal, Result, Results, decode, encode, unwrap
+from shared.ledger import (
+    MERGED_MOST,
+    MOST_ROWS,
+    ChunkRow,
+    ChunkState,
+    Job,
+    JobState,
+    Ledger,
+    Settlement,
+    commit,
+    counting,
+    pause_too_large,
+    settle,
+)
+from shared.messages import STREAMS_VERSION, VERSION, Delivery, Internal, Result, Results, decode, encode, unwrap
 from shared.parked import (
     DEFAULT_POLICY,
     Claim,
@@ -67,6 +80,7 @@ SETTLE: Final = "settle"
 #: Upper bound of a received message, in bytes. The app sends at most three quarters of that.
 LONGEST_BODY: Final = 256 * 1024
 _FOUND_LENGTH: Final = 1000
+_VERSIONS: Final = frozenset({VERSION, STREAMS_VERSION})
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +157,7 @@ def _read(message: Received) -> list[Arrived | Unsettled | Newer]:
         return read if is_apart else [whole]
     if not isinstance(found, Results) or found.v != VERSION:
         return [_read_one(message, found)]
-    if any(result.v != VERSION for result in found.results):
+    if any(result.v not in _VERSIONS for result in found.results):
         return _read_each(message, body)
     return [_open(Arrived(message, result, is_bundled=True)) for result in found.results]
 
@@ -192,9 +206,11 @@ def _refuse(message: Received, body: bytes, found: str) -> Unsettled | Newer:
 def _open(arrived: Arrived) -> Arrived | Unsettled | Newer:
     """Check one result by itself: the others in its message do not depend on it."""
     result = arrived.result
-    if result.v != VERSION:
+    if result.v not in _VERSIONS:
         return _refuse(
-            arrived.message, unwrap(arrived.message.body), f"its version is {result.v}, and this is version {VERSION}"
+            arrived.message,
+            unwrap(arrived.message.body),
+            f"its version is {result.v}, known are {VERSION} and {STREAMS_VERSION}",
         )
     if not is_job(result.job):
         # No table takes every name as a key, so reading the job would fail at every delivery, like an outage.
@@ -204,7 +220,7 @@ def _open(arrived: Arrived) -> Arrived | Unsettled | Newer:
         return arrived
     try:
         name = f"{result.job}/{result.revision}/{result.chunk}"
-        return replace(arrived, packed=open_content(name, result.content, result.hash))
+        return replace(arrived, packed=open_content(name, result.content, result.hash, result.lines))
     except ResultRefusedError as error:
         return Unsettled(arrived.alone(), ResultReason.REFUSED, str(error), result)
 
@@ -314,12 +330,13 @@ class Settler:
         *,
         send_later: Callable[[Sequence[Received]], object],
         policy: PoisonPolicy = DEFAULT_POLICY,
+        merged_most: int = MERGED_MOST,
         pause: Callable[[float], None] = sleep,
         telemetry: Telemetry = SILENT,
     ) -> None:
         self._ledger, self._call, self._parking, self._clock = ledger, call, parking, clock
         self._groups, self._policy, self._pause, self._telemetry = groups, policy, pause, telemetry
-        self._send_later = send_later
+        self._send_later, self._merged_most = send_later, merged_most
 
     def settle(self, messages: Sequence[Received]) -> Settled:
         """Settle a batch, each group by itself. Raises SettleIncompleteError when some could not be settled.
@@ -432,7 +449,8 @@ class Settler:
         known: Mapping[int, ChunkRow] = {}
         if look_first or group.is_unsure or job.has_ended or job.parked_chunks:
             known = self._ledger.rows_of(job.job, {result.chunk for result in results})
-        return settle(job, known, results, self._clock.now(), self._policy)
+        settlement = settle(job, known, results, self._clock.now(), self._policy)
+        return pause_too_large(settlement, self._merged_most)
 
     def _try_commit(self, group: _Group, settlement: Settlement) -> bool:
         rows = self._store(group, settlement)
@@ -472,7 +490,7 @@ class Settler:
             if group.pointer is not None:
                 self._call.forget_pointer(group.pointer)
         if job.state is JobState.PAUSED and before.state is not JobState.PAUSED:
-            reason = f"{job.parked_chunks} of {job.chunks} chunks are parked"
+            reason = job.problem or f"{job.parked_chunks} of {job.chunks} chunks are parked"
             tell(events.JOB_PAUSED, job=job.job, revision=job.revision, reason=reason)
         messages = {id(one.result): one for one in group.arrived}
         for result in settlement.differing:

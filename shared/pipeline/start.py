@@ -6,10 +6,11 @@ job, and a job that met an open gate continues however soon the gate is closed.
 The order: pointer; note in the row; chunks and cursor; then the held row goes. After a crash in between, the held row or
 the pointer leads back to the job. A job that waits has no pointer: `leave_to_gate` removes it after the held row is there.
 
-`PutAgain` puts the silent chunks of a job on their queues again, a thousand at a time, from the ledger and the plan alone.
+Lost chunks are put again from the ledger and the plan alone. A few are put at once. More than that wait for their turn,
+as the rest of a job does: a flood of lost chunks must not delay another room.
 
-The order: the messages of a slice, then the note in the job's row with the place to continue. After a crash in between,
-one slice is put twice; a chunk counts once.
+The order: the place of the first one in the job's row, then its ready row, then a call. After a crash in between, the job
+is silent as before, and the next tick writes its ready row again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,8 +24,8 @@ from typing import Final, Protocol
 
 from shared.clock import Clock
 from shared.concurrency import VIEW_SECONDS, Following
-from shared.errors import ContentionError, SignalNotSentError
-from shared.gate import TAKES_FOR, HeldEntry, OneMark, Reading, must_dispatch
+from shared.errors import ContentionError
+from shared.gate import HeldEntry, OneMark, Reading, must_dispatch
 from shared.grammar import room_of
 from shared.ledger import (
     Job,
@@ -35,11 +36,13 @@ from shared.ledger import (
     is_noted_ahead,
     list_open,
     may_dispatch,
+    may_feed,
     may_start,
     next_look,
     next_warning,
     note_ahead,
     note_gate_passed,
+    note_lost,
     note_put_again,
     note_turn,
 )
@@ -48,48 +51,12 @@ from shared.pending import DEADLINE_POINTER, DISPATCH_POINTER, JOB_POINTER, Pend
 from shared.pipeline.dispatch import CURSOR_EVERY, Dispatcher, wake_nobody
 from shared.pipeline.feed import must_call
 from shared.pipeline.ready import ReadyJob, ReadyTable
-from shared.signals import CallFeeder, Signals
+from shared.signals import CallFeeder
 from shared.telemetry import events, tell
 from shared.topology import submission_queue
 
-#: Chunks between two notes: upper bound of the chunks that a crash puts once more.
-SLICE: Final = 1_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PutAgain:
-    """Repeats what was lost. One per process."""
-
-    ledger: Ledger
-    dispatcher: Dispatcher
-    clock: Clock
-
-    def put(self, job: Job, until: float) -> tuple[Job, bool]:
-        """Put open chunks again. Return the job, and False if the time was up and another call must continue."""
-        left = list_open(job, {row.chunk for row in self.ledger.rows(job.job)})
-        while True:
-            now, (slice_, left) = self.clock.now(), (left[:SLICE], left[SLICE:])
-            put_until = self.dispatcher.put_again(job, slice_)
-            silent = now - (job.progressed_at or job.accepted_at)
-            tell(events.JOB_OVERDUE, job=job.job, chunks=len(slice_), silent_seconds=round(silent.total_seconds()))
-            began, next_chunk = job.again_from, left[0] if left else None
-            noted = change(
-                self.ledger,
-                job.job,
-                lambda found: note_put_again(found, now, put_until, began=began, left=next_chunk),  # noqa: B023 - called here
-                tried="note the chunks that were put again",
-                known=job,
-            )
-            if noted is None or noted.again_from != next_chunk:
-                # The job is gone, or another process has moved on.
-                return noted or job, True
-            job = noted
-            if not left:
-                return job, True
-            if self.clock.monotonic() >= until:
-                return job, False
-
-
+#: Lost chunks of a job that are put again at once. More than these wait for their turn.
+MOST_AT_ONCE: Final = CURSOR_EVERY
 SUBMISSIONS: Final = submission_queue()
 
 
@@ -178,12 +145,10 @@ class Starter:
     ledger: Ledger
     gates: HoldingGates
     dispatcher: Dispatcher
-    again: PutAgain
     #: How much may be put at once, where what does not fit waits, and who puts that.
     direct: DirectPuts
     ready: ReadyTable
     call_feeder: CallFeeder
-    hints: Signals
     pending: PendingTable
     clock: Clock
     #: How long a started job may be silent before the tick looks at it.
@@ -194,13 +159,15 @@ class Starter:
 
         `is_new`: the caller has just planned it, so no other process can have begun to dispatch it.
         """
+        if job.again_from is not None and may_feed(job):
+            self._wait(job, again=True)
+            return Placed.WAITS
         if is_noted_ahead(job):
             if is_new:
                 self.dispatcher.put_noted(job)
-            else:
-                # Who wrote its row may have died before the put.
-                self.dispatcher.put_again(job, list_open(job, {row.chunk for row in self.ledger.rows(job.job)}))
-            return Placed.PUT
+                return Placed.PUT
+            # Who wrote its row may have died before the put.
+            return self._repeat(job, self._list_open(job))[0]
         has_begun, row = may_start(job) and not is_new, None
         if not may_start(job):
             job, row = self._at_its_gate(job)
@@ -240,11 +207,15 @@ class Starter:
             if (dispatcher or self.dispatcher).dispatch(job, most=most, again=again, until=until, mark=mark):
                 return Placed.PUT
             job, again = replace(job, dispatch_cursor=job.dispatch_cursor + most), False
+        self._wait(job, again=again)
+        return Placed.WAITS
+
+    def _wait(self, job: Job, *, again: bool) -> None:
+        """Write the ready row of a job, and call a feeder if none lives."""
         self.ready.add(ReadyJob.of(job, is_again=again))
         # A reading from after the write, or hardly before it.
         if must_call(self.direct.following.view_feed(VIEW_SECONDS)):
             self.call_feeder()
-        return Placed.WAITS
 
     def _at_its_gate(self, job: Job) -> tuple[Job, HeldEntry | None]:
         gate = job.gate or ""
@@ -325,24 +296,43 @@ class Starter:
         with counting():
             job = self.ledger.read(job_id)
             if job is not None and job.plan is not None:
-                if job.again_from is not None:
-                    job = self.put_again(job, until)
                 self.start(job, until=until)
 
-    def put_again(self, job: Job, until: float | None = None) -> Job:
-        """Put the job's silent chunks again, and have another invocation continue when the time is up."""
-        end = self.clock.monotonic() + TAKES_FOR.total_seconds() if until is None else until
-        job, is_done = self.again.put(job, end)
-        if not is_done:
-            self.hand_over(job.job)
-        return job
+    def put_again(self, job: Job) -> Job:
+        """Put the lost chunks of a silent job again, or have them wait for their turn. Return the job's current row."""
+        now, chunks = self.clock.now(), self._list_open(job)
+        placed, job, put_until = self._repeat(job, chunks)
+        silent = now - (job.progressed_at or job.accepted_at)
+        tell(events.JOB_OVERDUE, job=job.job, chunks=len(chunks), silent_seconds=round(silent.total_seconds()))
+        if placed is Placed.WAITS:
+            # The feeder notes what it puts.
+            return job
+        noted = change(
+            self.ledger,
+            job.job,
+            lambda found: note_put_again(found, now, put_until),
+            tried="note the chunks that were put again",
+            known=job,
+        )
+        return noted or job
 
-    def hand_over(self, job_id: str) -> None:
-        """Have another invocation continue this dispatch. If no hint can be sent, the tick does it."""
-        try:
-            self.hints.send_job(job_id)
-        except SignalNotSentError:
-            self.leave_to_tick(job_id)
+    def _list_open(self, job: Job) -> list[int]:
+        return list_open(job, {row.chunk for row in self.ledger.rows(job.job)})
+
+    def _repeat(self, job: Job, chunks: Sequence[int]) -> tuple[Placed, Job, datetime | None]:
+        """Put a few chunks again, or note where the many begin. Return when storage inserted the last one, too."""
+        if len(chunks) <= MOST_AT_ONCE:
+            return Placed.PUT, job, self.dispatcher.put_again(job, chunks)
+        noted = change(
+            self.ledger,
+            job.job,
+            lambda found: note_lost(found, chunks[0]),
+            tried="note the chunks that are to be put again",
+            known=job,
+        )
+        if noted is not None and may_feed(noted):
+            self._wait(noted, again=True)
+        return Placed.WAITS, noted or job, None
 
     def leave_to_tick(self, job_id: str) -> None:
         """Have the next tick continue this dispatch."""

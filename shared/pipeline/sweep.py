@@ -351,8 +351,8 @@ class Sweep:
         if silence is Silence.LOST and self._may_wait_for_settlers(job):
             silence = Silence.IN_WORK
         if silence is Silence.LOST and (job.state is JobState.FINISHING or job.ended_chunks < job.dispatch_cursor):
-            job = self._repeat(job, now, until)
-        if may_dispatch(job):
+            job = self._repeat(job, now)
+        if may_dispatch(job) and job.again_from is None:
             # Its dispatcher crashed, or it waits for its turn and its row is written once more.
             self.starter.start(job, until=until)
         return silence, job
@@ -361,10 +361,14 @@ class Sweep:
         """Check whether the silent chunks of a job may have results that are not credited yet."""
         return job.state is not JobState.FINISHING and self.results.are_behind(self.overdue / 2)
 
-    def _repeat(self, job: Job, now: datetime, until: float) -> Job:
+    def _repeat(self, job: Job, now: datetime) -> Job:
         """Send what the job waits for again, and note it in the job's row."""
         if job.state is not JobState.FINISHING:
-            return self.starter.put_again(job, until)
+            if job.again_from is None:
+                return self.starter.put_again(job)
+            # They wait for their turn, and their ready row is written once more.
+            self.starter.start(job)
+            return job
         self.finish.send(job)
         noted = change(
             self.ledger,

@@ -35,7 +35,7 @@ class Unended:
     def note(self, job: str, put: int, ended: int) -> None:
         """Note that the first chunks of a job were put, and how many of them had ended when its row was read."""
         self._known.add(job)
-        self._jobs.setdefault(room_of(job), {})[job] = _PutChunks(put, ended)
+        self._jobs.setdefault(room_of(job), {})[job] = _PutChunks(max(put, ended), ended)
 
     def count(self, room: str) -> int:
         """Return how many chunks of the room were put and have not ended, as far as known."""
@@ -55,8 +55,10 @@ class Unended:
             if job is None:
                 continue
             if self.awaits(job):
-                self.note(row.job, job.dispatch_cursor, job.ended_chunks)
-                if job.dispatch_cursor >= job.chunks:
+                # Lost chunks are on no queue: counted as put, they would keep their own room at its limit.
+                put = job.dispatch_cursor if job.again_from is None else job.again_from
+                self.note(row.job, put, job.ended_chunks)
+                if put >= job.chunks:
                     all_put.append(row.job)
             is_untouched = is_untouched or not job.dispatch_cursor
         return all_put

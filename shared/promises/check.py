@@ -3,16 +3,18 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from shared.errors import SluiceError
+from shared.grammar import Rate, read_limits
+from shared.ledger import MERGED_MOST
 from shared.payload import MIB
-from shared.pipeline import MERGED_MOST
+from shared.pipeline import count_seconds, find_slow
 from shared.promises.measure import RANDOM_SEED, Measured, measure
 from shared.promises.promises import PROMISES, RUNS, Finding, Promise, State, attempt
 from shared.promises.subject import Elsewhere, Subject
-from shared.workloads import AnyWorkload, Workloads, has_split
+from shared.workloads import AnyWorkload, Workloads, has_split, rates_of
 
 #: A broken promise is tried on so many lines first, since most breaches show in few.
 _FIRST_FEW: Final = (1, 3, 10, 30, 100, 1000)
@@ -32,6 +34,8 @@ class Report:
     trials: tuple[Finding, ...]
     measured: Measured
     random_seed: int = RANDOM_SEED
+    #: The rate of each limit of its calls.
+    limits: Mapping[str, Rate] = field(default_factory=dict)
 
     @property
     def findings(self) -> list[Finding]:
@@ -52,6 +56,9 @@ class Report:
                 f"  {found.ran:,} of {found.lines:,} lines ran once; the promises were tried on {len(found.sample):,}, drawn "
                 f"with random seed {self.random_seed}"
             )
+        for name, rate in self.limits.items():
+            hours = count_seconds(rate, 1_000_000) / 3600
+            yield f"  limit {name}: {rate}, so a million transactions take {hours:,.1f} hours; the trials called without it"
         if found.sizes:
             lines, size = found.chunk
             yield (
@@ -94,8 +101,16 @@ def _check(
         reasons = ", ".join(sorted(measured.rejected))
         found = f"all {measured.lines:,} lines were rejected: {reasons}" if measured.lines else "there is no line"
         return Report((Finding("tried", _TRIED, State.BROKEN, found),), measured)
-    trials = [_judge("speed", _SPEED, measured.slow), _judge("size", _SIZE, measured.large)]
-    return Report((*_try_all(subject, measured.sample, say), *trials), measured)
+    limits, items = _limits(subject), subject.settings.get("SLUICE_CHUNK_ITEMS", "")
+    slow = measured.slow or find_slow(limits, int(items) if items.isdecimal() else None)
+    trials = [_judge("speed", _SPEED, slow), _judge("size", _SIZE, measured.large)]
+    return Report((*_try_all(subject, measured.sample, say), *trials), measured, limits=limits)
+
+
+def _limits(subject: Subject) -> Mapping[str, Rate]:
+    """Return the rates as the app has them. A fault in the setting stops the app, and not the trial."""
+    replaced = read_limits("SLUICE_LIMITS", subject.settings.get("SLUICE_LIMITS", ""), lambda _fault: None)
+    return {name: replaced.get(name, rate) for name, rate in rates_of(subject.make()).items()}
 
 
 def _judge(key: str, says: str, breach: str | None) -> Finding:

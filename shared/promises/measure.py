@@ -12,11 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
+from shared.ledger import MERGED_MOST
 from shared.payload import Limits
-from shared.pipeline import LARGEST, LONGEST, MERGED_MOST, SMALLEST
+from shared.pipeline import LARGEST, LONGEST, SMALLEST, STREAM_MOST
 from shared.promises.subject import FIRST_NUMBER, Subject
 from shared.telemetry import contain
-from shared.workloads import has_split, run_lines
+from shared.workloads import has_lines, has_split, run_lines
 
 #: Lines of the sample, and the random seed that draws them.
 SAMPLE: Final = 8_000
@@ -39,6 +40,8 @@ class Measured:
     rejected: Counter[str] = field(default_factory=Counter)
     #: The largest partial of a chunk: its lines and bytes.
     chunk: tuple[int, int] = (0, 0)
+    #: Bytes of the lines that its accepted transactions made.
+    line_bytes: int = 0
     #: Lines, and the bytes of their merged partial, or of its largest cut.
     sizes: list[tuple[int, int]] = field(default_factory=list)
     #: The chunk in which the workload failed.
@@ -77,6 +80,11 @@ class Measured:
         if size > Limits().result_most:
             return (
                 f"the partial of {lines:,} lines has {size:,} bytes, the limit of a result is {Limits().result_most:,}"
+            )
+        if self.line_bytes * LARGEST > STREAM_MOST * max(1, self.ran):
+            return (
+                f"a transaction makes {self.line_bytes // self.ran:,} bytes of lines, and a chunk of {LARGEST:,} may make "
+                f"{STREAM_MOST:,}. Set SLUICE_CHUNK_ITEMS to {STREAM_MOST * self.ran // self.line_bytes} or less, or keep less"
             )
         lines, size = self.sizes[-1] if self.sizes else (0, 0)
         if size <= MERGED_MOST:
@@ -121,6 +129,7 @@ class _Meter:
         self.wanted = FIRST_CHUNK
         self._subject, self._clock = subject, clock
         self._workload = subject.make()
+        self._emit = self._weigh_lines if has_lines(self._workload) else None
         self._merged: Any = None
         #: Bytes that were merged since the last weighing.
         self._added = 0
@@ -130,7 +139,7 @@ class _Meter:
         found, began = self.found, self._clock()
         try:
             with contain():
-                ran = run_lines(self._workload, lines, FIRST_NUMBER + found.ran)
+                ran = run_lines(self._workload, lines, FIRST_NUMBER + found.ran, self._emit)
                 found.seconds += self._clock() - began
                 self._merge(len(lines), msgspec.json.encode(ran.partial))
         except Exception:  # noqa: BLE001 - the user's code; the trial of these lines says which error
@@ -138,6 +147,9 @@ class _Meter:
             return
         found.rejected.update(one.reason for one in ran.rejections)
         self.wanted = 0 if found.seconds >= MEASURED_FOR else min(LARGEST, 2 * self.wanted)
+
+    def _weigh_lines(self, text: bytes, _items: int) -> None:
+        self.found.line_bytes += len(text)
 
     def _merge(self, lines: int, partial: bytes) -> None:
         found, read = self.found, self._subject.read(partial)

@@ -15,7 +15,7 @@ from shared.payload import reader_of
 from shared.pipeline import SHARDS, row_of_total
 from shared.promises.subject import FIRST_NUMBER, Subject, TrialOutcome, as_json, json_of
 from shared.telemetry import contain
-from shared.workloads import Line, Total, map_all, shard_of
+from shared.workloads import AnyWorkload, Failures, Line, Rejected, Total, map_all, raise_first, shard_of
 
 Breach: TypeAlias = Callable[[Subject, Sequence[bytes]], str | None]
 _FLOATS: Final = "The sum of floats depends on their order"
@@ -101,10 +101,16 @@ def _input(subject: Subject, lines: Sequence[bytes]) -> str | None:
     workload = subject.make()
     read = reader_of(workload.transaction, workload.sums).read(lines).transactions  # type: ignore[arg-type]  # a class has a hash
     before = msgspec.json.encode(read)
-    with contain():
-        map_all(workload, read, range(FIRST_NUMBER, FIRST_NUMBER + len(read)))
+    _map(workload, read)
     after = msgspec.json.encode(read)
     return None if after == before else f"map changed the transaction: {_difference(before, after)}"
+
+
+def _map(workload: AnyWorkload, transactions: Sequence[Any]) -> Sequence[Any]:
+    failures = Failures()
+    mapped = map_all(workload, transactions, range(FIRST_NUMBER, FIRST_NUMBER + len(transactions)), failures)
+    raise_first(failures.list_left(), len(transactions))
+    return mapped
 
 
 def _json(subject: Subject, lines: Sequence[bytes]) -> str | None:
@@ -115,6 +121,20 @@ def _json(subject: Subject, lines: Sequence[bytes]) -> str | None:
         # The second: its type cannot be compared, since two copies of one partial differ.
         return None
     return f"the partial comes back changed: {_between(made, found)}"
+
+
+def _values(subject: Subject, lines: Sequence[bytes]) -> str | None:
+    workload = subject.make()
+    read = reader_of(workload.transaction, workload.sums).read(lines).transactions  # type: ignore[arg-type]  # a class has a hash
+    mapped = _map(workload, read)
+    values = [value for value in mapped if type(value) is not Rejected]
+    with contain():
+        first, second = (msgspec.json.encode(workload.combine(values)) for _ in range(2))
+    return (
+        None
+        if first == second
+        else f"a second combine of the same values gives another partial: {_difference(first, second)}"
+    )
 
 
 def _nothing(subject: Subject, lines: Sequence[bytes]) -> str | None:
@@ -193,7 +213,7 @@ def _shard(subject: Subject, lines: Sequence[bytes]) -> str | None:
 
 
 RUNS: Final = Promise(
-    "runs", "map and combine take every line", _runs, "return Rejected for a fault of one transaction"
+    "runs", "map, combine and lines take every line", _runs, "return Rejected for a fault of one transaction"
 )
 #: In the order in which they are tried.
 PROMISES: Final = (
@@ -202,6 +222,7 @@ PROMISES: Final = (
     Promise("state", "no state outlives a call", _state, "keep nothing on `self`", after="same"),
     Promise("input", "map leaves the transaction unchanged", _input, "its sums are added up after map: make a value of your own"),
     Promise("json", "the partial comes back from JSON unchanged", _json, "declare as `partial` the type that combine returns"),
+    Promise("values", "combine leaves its values unchanged", _values, "it is called again without one that fails: make a partial of its own", after="json"),
     Promise("nothing", "combine([]) changes nothing", _nothing, "return for no value the one that merge adds nothing of"),
     Promise("associative", "merge is associative", _associative, "use whole numbers or Decimal, and let only the values count, not their grouping"),
     Promise("finish", "finish yields what can be written, twice the same", _finish, "sort by account; merge the totals of an account"),
@@ -224,6 +245,8 @@ def attempt(breach: Breach, subject: Subject, lines: Sequence[bytes]) -> str | N
 def _differing(first: TrialOutcome, second: TrialOutcome, who: str) -> str | None:
     if first.partial != second.partial:
         return f"{who} gave another partial: {_difference(first.partial, second.partial)}"
+    if first.lines != second.lines:
+        return f"{who} gave other lines of its transactions"
     if first.finished != second.finished:
         return f"{who} gave other totals or lines, or another order of them"
     return None if first.cuts == second.cuts else f"{who} gave other cuts"

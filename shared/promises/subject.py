@@ -15,7 +15,7 @@ from msgspec import Struct
 from shared.pipeline import SHARDS
 from shared.telemetry import contain
 from shared.versions import convert, decode
-from shared.workloads import AnyWorkload, Total, Workloads, has_split, items_of, run_lines, split
+from shared.workloads import AnyWorkload, Total, Workloads, complete, has_lines, has_split, items_of, run_lines, split
 
 #: Neither the command nor a test has other jobs: any number serves.
 FIRST_NUMBER: Final = 1
@@ -26,6 +26,8 @@ class TrialOutcome(Struct, frozen=True):
 
     partial: bytes
     finished: list[bytes]
+    #: The lines of its accepted transactions.
+    lines: bytes = b""
     cuts: list[bytes] = []
 
 
@@ -44,7 +46,7 @@ class Subject:
     def of(cls, workload: AnyWorkload) -> Self:
         """Return the subject of an object."""
         kind = type(workload)
-        return cls(lambda: _copy(workload), f"{kind.__module__}:{kind.__qualname__}", {})
+        return cls(lambda: complete(_copy(workload)), f"{kind.__module__}:{kind.__qualname__}", {})
 
     @classmethod
     def load(cls, name: str, settings: Mapping[str, str]) -> Self:
@@ -52,8 +54,17 @@ class Subject:
         return cls(lambda: _load(name, settings), name, settings)
 
     def run(self, lines: Sequence[bytes], workload: AnyWorkload | None = None) -> Any:
-        """Return the partial of the lines."""
-        return run_lines(workload or self.make(), lines, FIRST_NUMBER).partial
+        """Return the partial of the lines, after making those that the workload makes of them."""
+        return self._run(lines, workload or self.make())[0]
+
+    def _run(self, lines: Sequence[bytes], user: AnyWorkload) -> tuple[Any, bytes]:
+        made = bytearray()
+
+        def emit(text: bytes, _items: int) -> None:
+            made.extend(text)
+
+        ran = run_lines(user, lines, FIRST_NUMBER, emit if has_lines(user) else None)
+        return ran.partial, bytes(made)
 
     def store(self, lines: Sequence[bytes], workload: AnyWorkload | None = None) -> bytes:
         """Return the partial of the lines in its stored form."""
@@ -81,10 +92,11 @@ class Subject:
     def outcome(self, lines: Sequence[bytes], workload: AnyWorkload | None = None) -> TrialOutcome:
         """Return the outcome of the lines, by one object."""
         user = workload or self.make()
-        partial = self.store(lines, user)
+        found, made = self._run(lines, user)
+        partial = msgspec.json.encode(found)
         finished = _or_error(lambda: [as_json(one) for one in self.finish(partial, user)])
         cuts = _or_error(lambda: self.cut(partial, user)) if has_split(user) else []
-        return TrialOutcome(partial, finished, cuts)
+        return TrialOutcome(partial, finished, made, cuts)
 
     def is_same(self, left: bytes, right: bytes) -> bool:
         """Check whether two stored partials have the same value."""

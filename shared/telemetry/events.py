@@ -23,7 +23,7 @@ JOB_OVERDUE: Final = LogEvent(
     name="sluice.job.overdue",
     level=WARNING,
     fields=("job", "chunks", "silent_seconds"),
-    meaning="a job made no progress for too long, and this number of its chunks was put on the work queues again",
+    meaning="a job made no progress for too long, and this number of its chunks is put on the work queues again",
     remedy="once is a lost message; again for the same job: search for failing instances, and read `sluice jobs show JOB`",
     alert=Alert(severity=Severity.WARNING),
 )
@@ -397,8 +397,8 @@ MESSAGE_UNSETTLED: Final = LogEvent(
 MESSAGE_FAILED: Final = LogEvent(
     name="sluice.message.failed",
     level=WARNING,
-    fields=("queue", "message_id", "delivery", "error", "at"),
-    meaning="a message that no trigger delivered failed: of a work queue, or taken after a hint; it is tried again after half a minute",
+    fields=("queue", "message_id", "delivery", "error", "at", "left"),
+    meaning="a message that no trigger delivered failed: of a work queue, or taken after a hint; it is tried again after half a minute; left: the transactions of its chunk that failed, 0 if it failed as a whole",
     remedy="a single message needs no action: it is parked with its reason when retries are of no use",
 )
 RECEIVE_FAILED: Final = LogEvent(

@@ -3,15 +3,24 @@
 A workload needs nothing else of Sluice. docs/workloads.md writes one from scratch.
 """
 
+from shared.workloads.isolate import Failures as Failures, Left as Left, PartialPiece as PartialPiece
+from shared.workloads.lines import Emit as Emit
 from shared.workloads.registry import (
     Loaded as Loaded,
     Rejection as Rejection,
     Workloads as Workloads,
+    by_key as by_key,
     calling as calling,
+    complete as complete,
+    has_limits as has_limits,
+    has_lines as has_lines,
     has_split as has_split,
     is_waiting as is_waiting,
+    isolate_lines as isolate_lines,
     items_of as items_of,
     map_all as map_all,
+    raise_first as raise_first,
+    rates_of as rates_of,
     run_lines as run_lines,
     shard_of as shard_of,
     split as split,

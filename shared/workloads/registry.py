@@ -14,21 +14,23 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 from hashlib import sha256
-from operator import attrgetter, length_hint
-from typing import Any, Final, NamedTuple, Self
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, Self, cast
 
 import msgspec
 from msgspec import Struct
 
 from shared.errors import FinishRefusedError, UnknownWorkloadError, WorkloadsRefusedError
-from shared.grammar import EXACT, ZERO, read_sum
+from shared.grammar import EXACT, ZERO, Rate, read_rate, read_sum
 from shared.messages import PortionMessage, Sums
-from shared.parked import Nature, nature_of, note_item
+from shared.parked import Nature, nature_of, note_left
 from shared.payload import Read, UnreadableTransaction, reader_of
-from shared.telemetry import contain, origin_of, replace_exit
+from shared.telemetry import contain, origin_of
+from shared.workloads.isolate import Failures, Left, PartialPiece, call_halves, combine_pieces, combine_rest
+from shared.workloads.lines import Emit, LinesAlone, write_lines
 from shared.workloads.workload import AnyWorkload, Line, Rejected, Total
 
 #: The grammar of a workload's name: that of every name that is part of keys and messages.
@@ -56,12 +58,22 @@ class Workloads:
 
     def __init__(self, workloads: Iterable[AnyWorkload], loaded: Loaded | None = None) -> None:
         self._by_name: dict[str, AnyWorkload] = {}
-        for workload in workloads:
+        kinds: list[type[Any]] = []
+        #: The rate of each limit, by its name.
+        self.limits: dict[str, Rate] = {}
+        for given in workloads:
+            kinds.append(type(given))
+            workload = complete(given)
             if problems := list(_problems(workload)):
-                raise WorkloadsRefusedError(f"workload {type(workload).__name__} cannot be used: {'; '.join(problems)}")
+                raise WorkloadsRefusedError(f"workload {type(given).__name__} cannot be used: {'; '.join(problems)}")
             if self._by_name.setdefault(workload.name, workload) is not workload:
                 raise WorkloadsRefusedError(f"two workloads are called {workload.name!r}: rename one of them")
-        kinds = map(type, self._by_name.values())
+            for name, rate in rates_of(workload).items():
+                if self.limits.setdefault(name, rate) != rate:
+                    raise WorkloadsRefusedError(
+                        f"the limit {name} is {rate} in workload {workload.name!r}, and {self.limits[name]} in another: name "
+                        "one rate, or give one of the limits another name"
+                    )
         #: How another process makes the same ones: objects by their classes.
         self.loaded = loaded or Loaded(",".join(f"{kind.__module__}:{kind.__qualname__}" for kind in kinds), {})
 
@@ -110,13 +122,37 @@ def _problems(workload: AnyWorkload) -> Iterator[str]:
     missing = [call for call in _CALLS if not callable(getattr(workload, call, None))]
     if missing:
         yield f"it has no {', '.join(missing)}"
-    if not callable(getattr(workload, "split", split)):
-        yield "its split is not a function"
-    if any(inspect.iscoroutinefunction(getattr(workload, call, None)) for call in (*_CALLS[1:], "split")):
+    for call in ("split", "lines"):
+        if not callable(getattr(workload, call, split)):
+            yield f"its {call} is not a function"
+    if any(map(_is_async, (getattr(workload, call, None) for call in (*_CALLS[1:], "split", "lines")))):
         yield "only map may be async"
+    if getattr(workload, "partial", None) is LinesAlone.partial and has_split(workload):
+        yield "it has a split, and no partial that could be split"
     if getattr(workload, "partial", None) is None:
         yield "it has no type `partial`"
     yield from _problems_of_sums(workload)
+    yield from _problems_of_limits(workload)
+
+
+def _problems_of_limits(workload: AnyWorkload) -> Iterator[str]:
+    if has_limits(workload) and hasattr(workload, "map_many"):
+        yield "it has limits and map_many: limits counts calls of map, so leave out one of the two"
+    try:
+        rates_of(workload)
+    except (TypeError, ValueError) as error:
+        yield str(error)
+
+
+def _is_async(call: Any) -> bool:
+    return inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)
+
+
+def complete(workload: AnyWorkload) -> AnyWorkload:
+    """Return the workload, with the four parts that one with lines may leave out together."""
+    if has_lines(workload) and not any(hasattr(workload, part) for part in ("partial", *_CALLS[1:])):
+        return cast("AnyWorkload", LinesAlone(workload))
+    return workload
 
 
 def _problems_of_sums(workload: AnyWorkload) -> Iterator[str]:
@@ -171,9 +207,36 @@ def has_split(workload: AnyWorkload) -> bool:
     return hasattr(workload, "split")
 
 
+def has_lines(workload: AnyWorkload) -> bool:
+    """Check whether the workload makes lines of its transactions."""
+    return hasattr(workload, "lines")
+
+
+def has_limits(workload: AnyWorkload) -> bool:
+    """Check whether the calls of the workload's `map` have limits."""
+    return bool(getattr(workload, "limits", None))
+
+
+def rates_of(workload: AnyWorkload) -> Mapping[str, Rate]:
+    """Return the rate of each limit of the workload, or raise an error that says what is wrong with one."""
+    limits: object = getattr(workload, "limits", None) or {}
+    if not isinstance(limits, Mapping):
+        raise TypeError(f'its `limits` is a {type(limits).__name__}, expected a dict such as {{"bank": "100/s"}}')
+    return {name: read_rate(name, text) for name, text in limits.items()}
+
+
 def shard_of(account: str, count: int) -> int:
     """Return the shard of an account, from 0. It is the same in every process and version, which `hash` is not."""
-    return sha256(account.encode("utf-8", "surrogatepass")).digest()[0] % count
+    # Of two bytes, the first one decides for powers of two up to 256: as it did when only that one was taken.
+    return int.from_bytes(sha256(account.encode("utf-8", "surrogatepass")).digest()[:2], "little") % count
+
+
+def by_key(_workload: object, partial: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
+    """Split a partial that is a dict by account. `split = by_key` in a workload's class makes it its `split`."""
+    cuts: list[dict[str, Any]] = [{} for _ in range(count)]
+    for account, value in partial.items():
+        cuts[shard_of(account, count)][account] = value
+    return cuts
 
 
 def split(workload: AnyWorkload, partial: object, count: int) -> list[object]:
@@ -252,32 +315,76 @@ class Rejection(Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class Processed:
-    """The outcome of a chunk: its portions, its partial and its rejections."""
+    """The outcome of a chunk: its portions, its partial, its rejections, and the transactions that are left."""
 
     accepted: PortionMessage
     rejected: PortionMessage
     partial: Any
     rejections: list[Rejection]
+    #: Those of which a call raised. They are in none of the portions.
+    left: Sequence[Left] = ()
     #: Lines that were read one by one, for want of a known layout. It does not affect the outcome.
     closely: int = field(default=0, compare=False)
+    #: Partials of those that passed, if not all did or not all were run, and these can be kept. The partial is of all in one.
+    pieces: Sequence[PartialPiece] | None = None
+
+
+def run_lines(workload: AnyWorkload, lines: Sequence[bytes], first_number: int, emit: Emit | None = None) -> Processed:
+    """Map and combine the transactions. The first one has the id `first_number`. Raise the first failure.
+
+    `emit` takes the lines that the workload makes of those that were accepted. They come after `combine`, which may refuse a value.
+    """
+    found = isolate_lines(workload, lines, range(first_number, first_number + len(lines)), emit)
+    raise_first(found.left, len(lines))
+    return found
+
+
+def raise_first(left: Sequence[Left], items: int) -> None:
+    """Raise the first of these failures, with its transaction, and how many of the items have failed."""
+    if left:
+        number, error = left[0]
+        note_left(error, number, len(left), items)
+        raise error
 
 
 @contain()
-def run_lines(workload: AnyWorkload, lines: Sequence[bytes], first_number: int) -> Processed:
-    """Map and combine the transactions. The first one has the id `first_number`."""
+def isolate_lines(
+    workload: AnyWorkload, lines: Sequence[bytes], ids: Sequence[int], emit: Emit | None = None
+) -> Processed:
+    """Map and combine the transactions with these ids. One that fails is left, and the others go on. Then no lines are made."""
     read = reader_of(workload.transaction, workload.sums).read(lines)  # type: ignore[arg-type]  # a class has a hash
-    numbers = _numbers(first_number, len(lines), read.refused)
-    mapped = map_all(workload, read.transactions, numbers)
-    if read.refused or Rejected in map(type, mapped):
-        return _sort_lines(workload, lines, first_number, read, zip(read.transactions, numbers, mapped, strict=True))
-    accepted = PortionMessage(items=len(lines), sums=sums_of(read.transactions, workload.sums))
-    return Processed(accepted, PortionMessage(), workload.combine(mapped), [], read.closely)
+    numbers, failures = _numbers(ids, read.refused), Failures()
+    mapped = map_all(workload, read.transactions, numbers, failures)
+    is_whole = not (read.refused or failures.by_number or Rejected in map(type, mapped))
+    good, values, transactions = numbers, mapped, read.transactions
+    if not is_whole:
+        each = zip(numbers, mapped, read.transactions, strict=True)
+        kept = [one for one in each if type(one[1]) is not Rejected and one[0] not in failures.by_number]
+        good, values, transactions = [one[0] for one in kept], [one[1] for one in kept], [one[2] for one in kept]
+    partial = _combine(workload, values, good, failures)
+    has_gaps = bool(failures.by_number) or not isinstance(ids, range)
+    pieces = combine_pieces(workload, dict(zip(good, values, strict=True)), ids, failures) if has_gaps else None
+    if emit is not None and not failures.by_number:
+        write_lines(workload, zip(transactions, good, values, strict=True), emit)
+    if is_whole and not failures.by_number:
+        accepted = PortionMessage(items=len(lines), sums=sums_of(read.transactions, workload.sums))
+        return Processed(accepted, PortionMessage(), partial, [], closely=read.closely, pieces=pieces)
+    outcomes = zip(read.transactions, numbers, mapped, strict=True)
+    sorted_ = _sort_lines(workload, lines, ids, read, outcomes, failures)
+    return replace(sorted_, partial=partial, pieces=pieces)
 
 
-def _numbers(first: int, count: int, refused: Sequence[UnreadableTransaction]) -> Sequence[int]:
-    numbers = range(first, first + count)
+def _combine(workload: AnyWorkload, values: Sequence[Any], numbers: Sequence[int], failures: Failures) -> Any:
+    try:
+        with contain():
+            return workload.combine(values)
+    except Exception as error:  # noqa: BLE001 - its nature is judged where the guilty one is looked for
+        return combine_rest(workload, values, numbers, error, failures)
+
+
+def _numbers(ids: Sequence[int], refused: Sequence[UnreadableTransaction]) -> Sequence[int]:
     gone = {one.place for one in refused}
-    return [number for place, number in enumerate(numbers) if place not in gone] if gone else numbers
+    return [number for place, number in enumerate(ids) if place not in gone] if gone else ids
 
 
 def is_waiting(workload: AnyWorkload) -> bool:
@@ -285,32 +392,47 @@ def is_waiting(workload: AnyWorkload) -> bool:
     return inspect.iscoroutinefunction(workload.map)
 
 
-def map_all(workload: AnyWorkload, transactions: Sequence[Any], numbers: Sequence[int]) -> Sequence[Any]:
-    """Return the value of each transaction, by the call that the workload has for it."""
+def map_all(
+    workload: AnyWorkload, transactions: Sequence[Any], numbers: Sequence[int], failures: Failures
+) -> Sequence[Any]:
+    """Return the value of each transaction, by the call that the workload has for it. None for one that failed."""
     if is_waiting(workload):
         # This runs in a thread of its own, so the worker's event loop is not blocked.
-        return asyncio.run(_map_waiting(workload, transactions, numbers))
-    map_many = getattr(workload, "map_many", None)
+        return asyncio.run(_map_waiting(workload, transactions, numbers, failures))
+    map_many: Callable[..., Sequence[Any]] | None = getattr(workload, "map_many", None)
     if map_many is None:
-        return _map_each(workload, transactions, numbers)
-    mapped: Sequence[Any] = map_many(transactions, numbers)
-    if len(mapped) != len(transactions):
+        return _map_each(workload, transactions, numbers, failures)
+    try:
+        with contain():
+            whole = map_many(transactions, numbers)
+    except Exception as error:  # noqa: BLE001 - its nature is judged there
+        parts = call_halves(map_many, transactions, numbers, error, failures)
+        return [value for part, found in parts for value in _check_length(workload, found, part)]
+    return _check_length(workload, whole, numbers)
+
+
+def _check_length(workload: AnyWorkload, mapped: Sequence[Any] | None, numbers: Sequence[int]) -> Sequence[Any]:
+    if mapped is None:
+        return [None] * len(numbers)
+    if len(mapped) != len(numbers):
         raise ValueError(
             f"map_many of workload {workload.name!r} returned {len(mapped)} values for "
-            f"{len(transactions)} transactions; return one per transaction, in order"
+            f"{len(numbers)} transactions; return one per transaction, in order"
         )
     return mapped
 
 
-def _map_each(workload: AnyWorkload, transactions: Sequence[Any], numbers: Sequence[int]) -> Sequence[Any]:
-    left = iter(numbers)
-    try:
-        with contain():
-            return [workload.map(*pair) for pair in zip(transactions, left, strict=True)]
-    except Exception as error:
-        # Counted only now, from the numbers that are left: the ordinary transaction pays nothing for it.
-        note_item(error, numbers[len(numbers) - length_hint(left) - 1])
-        raise
+def _map_each(
+    workload: AnyWorkload, transactions: Sequence[Any], numbers: Sequence[int], failures: Failures
+) -> Sequence[Any]:
+    call, values = workload.map, list[Any]()
+    for transaction, number in zip(transactions, numbers, strict=True):
+        try:
+            values.append(call(transaction, number))
+        except BaseException as raised:  # noqa: BLE001 - `add` raises what must not be kept
+            failures.add(raised, number)
+            values.append(None)
+    return values
 
 
 def _is_cancelled() -> bool:
@@ -319,54 +441,53 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-async def _map_waiting(workload: AnyWorkload, transactions: Sequence[Any], numbers: Sequence[int]) -> list[Any]:
+async def _map_waiting(
+    workload: AnyWorkload, transactions: Sequence[Any], numbers: Sequence[int], failures: Failures
+) -> list[Any]:
     semaphore = asyncio.Semaphore(getattr(workload, "concurrency", CONCURRENCY))
 
     async def one(transaction: Any, number: int) -> Any:
         async with semaphore:
             try:
                 return await workload.map(transaction, number)  # type: ignore[misc]  # the caller checked that it is a coroutine function
-            except Exception as error:
-                note_item(error, number)
-                raise
             except BaseException as raised:
-                if _is_cancelled():
+                if not isinstance(raised, Exception) and _is_cancelled():
                     raise
                 # Not outside of the loop: SystemExit would end it, and CancelledError looks like the end of a call that is cancelled.
-                exit_ = replace_exit(raised)
-                note_item(exit_, number)
-                raise exit_ from raised
+                failures.add(raised, number)
+                return None
 
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one(*pair)) for pair in zip(transactions, numbers, strict=True)]
-    except ExceptionGroup as failures:
-        # The other calls were cancelled because of the first failure, whose nature decides about a retry.
-        raise failures.exceptions[0] from None
+    except ExceptionGroup as raised:
+        # The other calls were cancelled because of the first one that concerns all, such as an outage.
+        raise raised.exceptions[0] from None
     return [task.result() for task in tasks]
 
 
-def _sort_lines(
+def _sort_lines(  # noqa: PLR0913, PLR0917 - all that a chunk was made of
     workload: AnyWorkload,
     lines: Sequence[bytes],
-    first_number: int,
+    ids: Sequence[int],
     read: Read[Any],
     mapped: Iterable[tuple[Any, int, Any]],
+    failures: Failures,
 ) -> Processed:
-    good, values, bad = [], [], []
-    why = {one.place: Rejected(one.reason, one.found) for one in read.refused}
+    """Return the outcome of a chunk by its transactions, without its partial."""
+    good, bad = [], []
+    why = {ids[one.place]: Rejected(one.reason, one.found) for one in read.refused}
     for transaction, number, value in mapped:
         if type(value) is Rejected:
             bad.append(transaction)
-            why[number - first_number] = value
-        else:
+            why[number] = value
+        elif number not in failures.by_number:
             good.append(transaction)
-            values.append(value)
     lost = with_amounts(sums_of(bad, workload.sums), [one.amounts for one in read.refused])
     rejections = [
-        Rejection(first_number + place, one.reason, one.found, lines[place].decode(errors="replace")[:LONGEST_LINE])
-        for place, one in sorted(why.items())
+        Rejection(number, one.reason, one.found, lines[ids.index(number)].decode(errors="replace")[:LONGEST_LINE])
+        for number, one in sorted(why.items())
     ]
     accepted = PortionMessage(items=len(good), sums=sums_of(good, workload.sums))
-    rejected = PortionMessage(items=len(why), sums=lost)
-    return Processed(accepted, rejected, workload.combine(values), rejections, read.closely)
+    rejected = PortionMessage(items=len(why), sums=lost) if why else PortionMessage()
+    return Processed(accepted, rejected, None, rejections, failures.list_left(), read.closely)

@@ -29,7 +29,7 @@ class Total(Struct, frozen=True):
 
 
 class Line(Struct, frozen=True):
-    """One line of the job's output: anything that msgspec encodes as a JSON object."""
+    """One line that `lines` makes of a transaction, or `finish` of a job: anything that msgspec encodes as a JSON object."""
 
     content: Any
 
@@ -40,10 +40,13 @@ class Workload(Protocol[Transaction, Mapped, Partial]):
     Running a chunk again must give the same result. An outside effect of `map` (a request, a row) must be safe to
     repeat. An exception parks the whole chunk sooner or later, so return Rejected for a bad transaction.
 
-    Three attributes are optional. `concurrency` is the number of concurrent calls of an async `map`, 16 by default.
+    Five attributes are optional. `concurrency` is the number of concurrent calls of an async `map`, 16 by default.
     `map_many(transactions, numbers)` maps a whole chunk in one call, if one call per transaction costs too much.
     `split(partial, count)` returns a list of `count` partials, which merged are the whole: each account's part is at index
-    `shard_of(account, count)`. Then the totals of a large job are made and written in shards, side by side.
+    `shard_of(account, count)`. Then the totals of a large job are made and written in shards, side by side. `split = by_key`
+    does it for a dict by account. `lines(transaction, number, value)` yields the lines of an accepted transaction: of the same
+    three the same. A workload with `lines` may leave out `partial`, `combine`, `merge` and `finish`, all together.
+    `limits = {"bank": "100/s"}` bounds the calls of `map` over all processes, in a second or a minute (`30/min`).
     """
 
     #: The name that a submission gives to run this workload: `"workload": "billing"`.
@@ -60,7 +63,7 @@ class Workload(Protocol[Transaction, Mapped, Partial]):
         ...
 
     def combine(self, mapped: Sequence[Mapped], /) -> Partial:
-        """Return the chunk's partial. Without any value, return one that changes nothing when it is merged."""
+        """Return the chunk's partial, and leave the values as they are. Without any, return one that changes nothing when it is merged."""
         ...
 
     def merge(self, left: Partial, right: Partial, /) -> Partial:

@@ -1,6 +1,5 @@
 """The pool of senders over the real client: in parallel, replaced when broken, bounded, on time."""
 
-import gc
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -24,14 +23,10 @@ from tests.waiting import LIMIT, until
 
 STORAGE = "UseDevelopmentStorage=true"
 # The SDK forgets the socket of a connection that broke without closing it.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-
-
-@pytest.fixture(autouse=True)
-def forgotten_sockets():
-    """Collect what the SDK left behind while that is still allowed."""
-    yield
-    gc.collect()
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+    pytest.mark.usefixtures("forgotten_sockets"),
+]
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ BENCHMARKS = (
     "codec",
     "groups",
     "lines",
+    "files",
+    "job_lines",
     "broker_cpu",
     "gate",
     "rooms",

@@ -19,7 +19,7 @@ from shared.ledger import Job, JobState, PlanBlob, change, record_plan, settle
 from shared.ledger.job_decisions import Balance, finish
 from shared.messages import PortionMessage, Result, decode
 from shared.pending import JOB_POINTER, RETENTION_POINTER, Due, Followers, Pointer, Range
-from shared.pipeline import Dispatcher, FinishCall, PutAgain, QueueFronts, Starter, Sweep
+from shared.pipeline import Dispatcher, FinishCall, QueueFronts, Starter, Sweep
 from shared.pipeline.plan import PayloadSource, Plan, PlannedChunk
 from shared.pipeline.start import point_to_start
 from shared.topology import work_queue_names
@@ -162,8 +162,8 @@ class World:
             work_queues=case.queues, most_puts=lambda: 1,
         )  # fmt: skip
         self.starter = Starter(
-            ledger=self.ledger, gates=None, dispatcher=dispatcher, hints=None, pending=self.index, clock=self.clock,
-            overdue=overdue, again=PutAgain(ledger=self.ledger, dispatcher=dispatcher, clock=self.clock),
+            ledger=self.ledger, gates=None, dispatcher=dispatcher, pending=self.index, clock=self.clock,
+            overdue=overdue,
             direct=SimpleNamespace(take=lambda chunks, _room: chunks), ready=None, call_feeder=None,
         )  # fmt: skip
         sweep = Sweep(

@@ -58,7 +58,7 @@ def main(_arguments: Sequence[str] = ()) -> int:
 
 def _frame(lines: Sequence[bytes]) -> tuple[FrameIndex, bytes]:
     spool = io.BytesIO()
-    framed = write_frames(enumerate(lines, 1), spool, Framing(limits=LIMITS, is_strict=True, sums=("amount",)))
+    framed = write_frames(enumerate(lines, 1), spool, Framing(limits=LIMITS, checked=ITEMS, sums=("amount",)))
     return framed.index, spool.getvalue()
 
 

@@ -133,8 +133,6 @@ def _acceptance(connections: Connections, memory: InMemory, ledger: MemoryLedger
         ledger=ledger,
         gates=in_memory,
         dispatcher=cast(Any, None),
-        again=cast(Any, None),
-        hints=cast(Any, None),
         pending=in_memory,
         clock=clock,
         overdue=timedelta(minutes=10),

@@ -12,7 +12,7 @@ from tools.local.paths import ROOT
 from tools.local.stack import sample_values
 
 RUNS = 7
-OWN = ("function_app", "functions", "shared", "capabilities", "console", "own")
+OWN = ("function_app", "functions", "shared", "capabilities", "own")
 _MEASURE = f"""
 import json, time
 from importlib.machinery import SourceFileLoader

@@ -14,7 +14,7 @@ GOAL = 512
 KINDS = {
     "": "all of the hostile crowd at once",
     "braces": "of it: frames of 100,000 lines that are all rejected",
-    "more-accounts": "of it: 450,000 accounts in one job, which is paused",
+    "more-accounts": "of it: 450,000 lines of 150,000 accounts in one job",
 }
 
 

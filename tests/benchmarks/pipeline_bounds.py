@@ -15,8 +15,8 @@ from azure.data.tables import TableClient
 
 from shared.azure import Connections
 from shared.grammar import shard_partition
+from shared.pipeline.finish_blobs import SHARDS
 from shared.pipeline.outputs import TotalsTable, TotalsWriter
-from shared.pipeline.segments import SHARDS
 from shared.workloads import Total, shard_of
 from shared.workloads.billing import UsageRecord
 from tests.benchmarks.busy import Busy

@@ -25,6 +25,7 @@ from tests.benchmarks.pipeline_measure import (
     file_of,
     main_thread_cpu_of,
     peak_of,
+    total_of,
 )
 from tools.local.paths import ROOT
 from tools.local.stack import Stack, StackOptions, running
@@ -84,7 +85,7 @@ class Sluice:
 
     def run(self, items: int, workload: str = "billing", accounts: int = ACCOUNTS) -> SluiceRun:
         """Submit a file and wait until its outputs are there."""
-        path = file_of(items, accounts)
+        path, total = file_of(items, accounts), total_of(items)
         instances, supervisor = list(self._host.instance_pids().values()), self._host.process.pid
         pids = [supervisor, *instances]
         own, log, used = self._asked(), RequestLog(self._stack.azurite), cpu_of(pids)
@@ -93,7 +94,7 @@ class Sluice:
         looked, before = self._looks.total(), time.monotonic()
         self._jobs += 1
         name = f"bench-{self._jobs}"
-        command = [sys.executable, "-m", "tests.benchmarks.pipeline_publish", str(path), name, workload]
+        command = [sys.executable, "-m", "tests.benchmarks.pipeline_publish", str(path), name, workload, total]
         environment = {**os.environ, **self._stack.settings}
         published = json.loads(subprocess.check_output(command, cwd=ROOT, env=environment))
         job = self._ended(name, before + PATIENCE)

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 from werkzeug.serving import make_server
 
-from console import Application, LocalLogin
+from capabilities.console.app import Application
+from capabilities.console.session import LocalLogin
 from shared.topology import topology
 from tests.console.conftest import Installation
 from tools.local.azurite.launcher import Azurite

@@ -11,7 +11,8 @@ from threading import Thread
 
 from werkzeug.serving import make_server
 
-from console import Application, LocalLogin
+from capabilities.console.app import Application
+from capabilities.console.session import LocalLogin
 from shared.ledger import JobState
 from shared.topology import topology
 from tests.browser.conftest import ALONE, BROWSERS

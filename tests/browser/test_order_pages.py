@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from capabilities.console.snapshot import Snapshot
+from capabilities.console.visit import View
 from capabilities.registration.pages import PAGES as ORDER_PAGES, OrdersPart
 from capabilities.registration.views import ORDER_MODEL
-from console import Snapshot, View
 from shared.readmodels import Migration
 from shared.usage import load
 from tests.browser.conftest import check_pages, serving

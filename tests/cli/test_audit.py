@@ -63,7 +63,7 @@ def test_a_person_narrows_the_list(sluice):
     assert [one["who"] for one in json.loads(sluice("audit", MONTH, "--by", "bob", "--json").stdout)["acts"]] == ["bob"]
     about = json.loads(sluice("audit", MONTH, "--about", "night", "--json").stdout)["acts"]
     assert {one["target"] for one in about} == {"nightly"}
-    (last,) = json.loads(sluice("audit", MONTH, "--most", "1", "--json").stdout)["acts"]
+    (last,) = json.loads(sluice("audit", MONTH, "--limit", "1", "--json").stdout)["acts"]
     assert last["what"] == "gate close"
 
 

@@ -11,6 +11,7 @@ from types import MappingProxyType
 import pytest
 from azure.core.exceptions import ClientAuthenticationError
 from azure.servicebus import ServiceBusReceiver
+from functions_local_host.schedule import ScheduleError, parse_cron
 
 from shared import __version__
 from shared.azure.transport import PlainTransport, WholeReplies
@@ -112,11 +113,21 @@ def test_an_entity_that_is_missing_is_not_compared():
 
 
 @pytest.mark.parametrize(
-    "text", ["0 * * * * *", "*/10 0-30/5 1,2 * JAN-Mar Monday", "0 0 4 * * 1-5", "30 59 23 31 12 0"]
+    "text",
+    [
+        "0 * * * * *",
+        "*/10 0-30/5 1,2 * JAN-Mar Monday",
+        "0 0 4 * * 1-5",
+        "30 59 23 31 12 0",
+        # The host turns such a range round.
+        "0 30-20 * * * *",
+        "0 5/15 * * j tU",
+    ],
 )
 def test_a_schedule_that_parses(text):
-    """Steps, ranges, lists and names."""
+    """Steps, ranges, lists and names. The local host says the same."""
     assert fault_of_schedule(text) == ""
+    assert parse_cron(text)
 
 
 @pytest.mark.parametrize(
@@ -131,15 +142,19 @@ def test_a_schedule_that_parses(text):
         "0 0 0 0 * *",
         "0 0 0 * 13 *",
         "0 0 0 * * 7",
-        "0 30-20 * * * *",
         "0 1-x * * * *",
+        "0 0 0 1 janx *",
+        "0 0 0 1 5- *",
         "0 -1 * * * *",
         "0 ,1 * * * *",
     ],
 )
 def test_a_schedule_that_does_not(text):
-    """The host refuses it, and the timer never runs."""
+    """The host refuses it, and the timer never runs. The local host says the same, but for five fields."""
     assert fault_of_schedule(text)
+    if text.count(" ") == " * * * * *".count(" "):
+        with pytest.raises(ScheduleError):
+            parse_cron(text)
 
 
 def problems(host_json, settings):

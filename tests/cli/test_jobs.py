@@ -18,7 +18,9 @@ from shared.errors import RefusedError
 from shared.ledger import TableLedger
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Totals
 from shared.messages import Delivery
+from shared.operating.audit import acts_of
 from shared.parked.entry import ACCEPT, chunk_key, job_note
+from shared.parked.poison_policy import note_left
 from shared.pending import PendingTable
 from shared.pipeline.outputs import Outputs, PartWriter, TotalsWriter
 from shared.workloads import Total
@@ -88,7 +90,7 @@ def test_a_deadline_at_risk_is_seen_wherever_one_looks(sluice, job_in):
         JobState.HELD, gate="nightly", accepted_at=now - timedelta(hours=9), deadline=now + timedelta(hours=1)
     )
     assert "waits too long" in sluice("jobs", "show", name).stdout
-    listed = {job["job"]: job for job in json.loads(sluice("jobs", "list", "--most", "1000", "--json").stdout)["jobs"]}
+    listed = {job["job"]: job for job in json.loads(sluice("jobs", "list", "--limit", "1000", "--json").stdout)["jobs"]}
     assert (listed[name]["risk"], listed[name]["late"]) == ("waits_too_long", False)
     assert "waits too long" in sluice("jobs", "watch", name, "--timeout", "0").stderr
 
@@ -125,6 +127,21 @@ def test_why_a_job_is_slow_is_shown(sluice, job_in, stores):
     shown = sluice("jobs", "show", name).stdout
     assert "tried again\tchunk-000000001-1, 3 times" in shown
     assert "quoted text" not in shown
+
+
+def test_the_transactions_that_fail_of_a_chunk_are_counted(sluice, job_in, stores):
+    """How many of how many, the first error with its place, and how often they are tried."""
+    name = job_in(JobState.RUNNING, done=1, dispatch_cursor=2)
+    try:
+        {}["plan"]
+    except KeyError as error:
+        note_left(error, 100, 1, 8000)
+        stores.attempts.note_failure(job_note(name, chunk_key(1, 1)), 2, error, tries=5)
+    said = json.loads(sluice("jobs", "show", name, "--json").stdout)
+    (retried,) = said["retried"]
+    assert (retried["left"], retried["items"], retried["tries"]) == (1, 8000, 5)
+    words = r"chunk 1: 1 of 8,000 is tried again: KeyError at \w+ \(test_jobs\.py:\d+\), try 2 of 5"
+    assert re.fullmatch(words, said["why"][0])
 
 
 def test_a_chunk_that_has_ended_is_not_tried_again(sluice, job_in, stores):
@@ -216,7 +233,7 @@ def test_a_later_submission_that_was_refused_is_named_wherever_one_looks(sluice,
     watched, shown, listed = (
         sluice("jobs", "watch", name),
         sluice("jobs", "show", name),
-        sluice("jobs", "list", "--most", "1000"),
+        sluice("jobs", "list", "--limit", "1000"),
     )
     assert (watched.returncode, shown.returncode, listed.returncode) == (1, 0, 0)
     for told in (watched.stderr, shown.stdout, listed.stderr):
@@ -228,7 +245,7 @@ def test_a_later_submission_that_was_refused_is_named_wherever_one_looks(sluice,
         assert (one["key"], one["reason"]) == (entry.key, reason)
     by_job = {
         job["job"]: job["refused"]
-        for job in json.loads(sluice("jobs", "list", "--most", "1000", "--json").stdout)["jobs"]
+        for job in json.loads(sluice("jobs", "list", "--limit", "1000", "--json").stdout)["jobs"]
     }
     assert [one["key"] for one in by_job[name]] == [entry.key]
     assert by_job[quiet] == []
@@ -242,7 +259,7 @@ def test_a_submission_that_was_refused_before_the_job_is_no_later_one(sluice, jo
     job_in(JobState.COMPLETE, job=name, accepted_at=later, done=2, finished_at=later)
     assert sluice("jobs", "watch", name).returncode == 0
     assert (
-        "another refused" not in sluice("jobs", "list", "--most", "1000").stdout.partition(name)[2].partition("\n")[0]
+        "another refused" not in sluice("jobs", "list", "--limit", "1000").stdout.partition(name)[2].partition("\n")[0]
     )
     assert "an earlier submission was refused (unknown_sum)" in sluice("jobs", "show", name).stdout
 
@@ -259,17 +276,17 @@ def test_the_list_says_how_old_a_state_is_and_what_fails(sluice, job_in, stores)
     known = {"content_hash": "0" * 64, "workload": "billing", "accepted_at": before, "items": 10, "chunks": 2}
     at_that_time.insert(Job(job=held, state=JobState.HELD, gate="nightly", **known))
     done = job_in(JobState.COMPLETE, accepted_at=before, finished_at=before)
-    row = sluice("jobs", "list", "--most", "1000").stdout.partition(f"{held}\t")[2].partition("\t")[0]
+    row = sluice("jobs", "list", "--limit", "1000").stdout.partition(f"{held}\t")[2].partition("\t")[0]
     assert re.fullmatch(r"held, seen 4 min \d+ s ago", row)
     stores.attempts.note_failure(job_note(held, chunk_key(1, 1)), 4, ValueError())
     stores.attempts.note_failure(f"submissions|{held}|m", 4, ValueError())
-    listed = sluice("jobs", "list", "--most", "1000").stdout
+    listed = sluice("jobs", "list", "--limit", "1000").stdout
     row = listed.partition(f"{held}\t")[2].partition("\t")[0]
     assert re.fullmatch(r"held, seen 4 min \d+ s ago, failing", row)
     assert f"{done}\tcomplete\t" in listed
     by_job = {
         job["job"]: job["failing"]
-        for job in json.loads(sluice("jobs", "list", "--most", "1000", "--json").stdout)["jobs"]
+        for job in json.loads(sluice("jobs", "list", "--limit", "1000", "--json").stdout)["jobs"]
     }
     assert (by_job[held], by_job[done]) == (True, False)
 
@@ -286,7 +303,7 @@ def test_the_list_is_three_requests_however_many_jobs_it_has(stack_settings, job
         return meters[-1]
 
     monkeypatch.setattr(Connections, "parse", metered)
-    assert CliRunner().invoke(app, ["jobs", "list", "--most", "10"], env=stack_settings).exit_code == 0
+    assert CliRunner().invoke(app, ["jobs", "list", "--limit", "10"], env=stack_settings).exit_code == 0
     assert meters[-1].meter.tally.total() == 3
 
 
@@ -326,6 +343,9 @@ def test_the_outputs_of_a_job_are_lines(sluice, job_in, stores):
     rejected = PartWriter(outputs, "rejected-000000")
     rejected.write_line(b'{"number":7,"reason":"no_rate","found":"CHF","line":"{}"}\n')
     rejected.close()
+    made = PartWriter(outputs, "lines-000000")
+    made.write({"number": 7})
+    made.close()
     PartWriter(Outputs(stores.container("outputs"), name, 1), "output").close()
     totals = TotalsWriter(stores.totals, name, 2)
     totals.write(Total("alice", {"amount": "12.50", "count": 3_000_000_000}))
@@ -333,9 +353,11 @@ def test_the_outputs_of_a_job_are_lines(sluice, job_in, stores):
     printed = sluice("jobs", "output", name).stdout.splitlines()
     assert [json.loads(line)["invoice"] for line in printed] == list(range(10))
     assert json.loads(sluice("jobs", "output", name, "--rejected").stdout)["reason"] == "no_rate"
+    assert json.loads(sluice("jobs", "output", name, "--lines").stdout) == {"number": 7}
     account = json.loads(sluice("jobs", "output", name, "--totals").stdout)
     assert account == {"account": "alice", "revision": 2, "amount": "12.50", "count": 3_000_000_000}
     assert sluice("jobs", "output", name, "--rejected", "--totals").returncode == 2
+    assert sluice("jobs", "output", name, "--lines", "--totals").returncode == 2
 
 
 @pytest.mark.parametrize(
@@ -352,7 +374,7 @@ def test_a_job_without_outputs_says_why(sluice, job_in, state, why):
 def test_the_newest_job_is_listed_first(sluice, job_in):
     """Who asks wants the last ones, and the states are those of the ledger."""
     older, newer = job_in(JobState.RUNNING), job_in(JobState.HELD, gate="nightly")
-    listed = [job["job"] for job in json.loads(sluice("jobs", "list", "--most", "1000", "--json").stdout)["jobs"]]
+    listed = [job["job"] for job in json.loads(sluice("jobs", "list", "--limit", "1000", "--json").stdout)["jobs"]]
     assert listed.index(newer) < listed.index(older)
     assert sluice("jobs", "list").returncode == 0
 
@@ -392,7 +414,8 @@ def test_a_paused_job_is_resumed_and_audited(sluice, job_in, stack_settings):
     assert json.loads(sluice("jobs", "show", name, "--json").stdout)["state"] == "dispatching"
     with Connections.parse(stack_settings) as connections:
         rows = connections.tables.get_table_client("audit").query_entities(f"target eq '{name}'")
-        assert [(row["what"], row["why"], row["result"]) for row in rows] == [("job resume", "seen", "dispatching")]
+        acts = [one.act for one in acts_of(rows)]
+        assert [(act.what, act.why, act.result) for act in acts] == [("job resume", "seen", "dispatching")]
         pending = PendingTable(connections.tables.get_table_client("pending"))
         assert name in {one.id for one in pending.due(datetime.now(UTC)) if one.kind == "dispatch"}
 

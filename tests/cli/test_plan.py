@@ -11,6 +11,7 @@ import tools.cli.plan
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.ledger.records import Job, JobState, PlanBlob
+from shared.operating.audit import acts_of
 from shared.scaling.resource_manager import ResourceManager
 from tests.scaling.resource_manager_server import CONFIGURATION, running
 from tests.scaling.test_carry_out import Operator
@@ -94,9 +95,9 @@ def test_a_yes_is_carried_out_and_kept_in_the_audit(run, gate, stack_settings):
     assert ready["function:drain_work"] == 20
     with Connections.parse(stack_settings) as connections:
         rows = connections.tables.get_table_client("audit").query_entities("what eq 'scale apply'")
-        (row,) = (row for row in rows if row["gate"] == gate)
-    assert (row["who"], row["why"]) == ("anna", "month's end")
-    assert "drain_work: not set -> 20" in row["result"]
+        (act,) = (one.act for one in acts_of(rows) if one.act.details["gate"] == gate)
+    assert (act.who, act.why) == ("anna", "month's end")
+    assert "drain_work: not set -> 20" in act.result
 
 
 def test_what_is_so_already_is_not_sent_again(run, gate):

@@ -13,7 +13,7 @@ from shared.ledger.ledger import Listed
 from shared.ledger.records import Job, JobState
 from shared.operating import Overview
 from shared.parked.entry import Entry
-from tools.cli import gate_view, job_view, main, parked_view
+from tools.cli import checkup, gate_view, job_view, parked_view
 from tools.cli.doctor import Finding
 from tools.cli.screen import Screen
 
@@ -51,7 +51,7 @@ def broken_gate(screen):
 
 def finding():
     """What the doctor heard from a library."""
-    return main._table([Finding("queue", "q", EVIL)])
+    return checkup._table([Finding("queue", "q", EVIL)])
 
 
 @pytest.mark.parametrize("show", [job, entry, finding, gate, broken_gate], ids=lambda show: show.__name__)

@@ -12,6 +12,7 @@ from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.gate.receipts import FirstChunk, SeenBy, _row_of_first
 from shared.ledger.records import Job, JobState, PlanBlob
+from shared.operating.audit import acts_of
 from shared.scaling import WARM_RECORD, records_of
 from shared.scaling.resource_manager import ResourceManager
 from tests.scaling.resource_manager_server import SITE, running
@@ -121,7 +122,8 @@ def test_an_operator_carries_the_record_out_and_gives_back(run, gate, stores):
     assert "changed: function:drain_work" in done.output
     assert server.counts["function:release_gate"] == 1
     rows = stores.connections.tables.get_table_client("audit").query_entities("what eq 'scale warm'")
-    assert [(row["who"], row["why"]) for row in rows if row["result"].count("not set")][-1] == ("anna", "month's end")
+    warmed = [one.act for one in acts_of(rows) if "not set" in one.act.result]
+    assert (warmed[-1].who, warmed[-1].why) == ("anna", "month's end")
     assert invoke("gate", "close", gate).exit_code == 0
     assert invoke("tune", "warm", "--due", "--yes").exit_code == 0
     assert server.counts == {"http": 1}

@@ -90,3 +90,11 @@ def test_a_call_that_makes_no_sense_says_why(check, name, content, status, found
     assert done.exit_code == status
     assert found in " ".join(done.output.split())
     assert check(name, "nofile").exit_code == 2
+
+
+def test_a_table_is_tried_as_it_would_be_submitted(check):
+    """A file of CSV, with its columns of numbers."""
+    Path("sales.txt").write_text("2;x\n3;\n")
+    words = ("sales:Sales", "sales.txt", "--csv", ";", "--columns", "units,note", "--number", "units", "--json")
+    document = json.loads(check(*words).stdout)
+    assert (document["lines"], document["rejected"]) == (2, 0)

@@ -14,6 +14,7 @@ from shared.concurrency import FeedRow, parse
 from shared.concurrency.fleet import FleetChange, Resting, RulesInForce, Worker
 from shared.concurrency.tuning import Stretch
 from shared.errors import RulesRefusedError, SettingsError, SluiceError, TraceRefusedError
+from shared.operating.audit import acts_of
 from tests.concurrency.conftest import NOON
 from tools.cli.main import app
 from tools.local.paths import ROOT
@@ -85,7 +86,8 @@ def test_rules_are_put_and_read_back_as_they_were_written(tune, fleet):
     assert tune("rules", "get").stdout == SAMPLE.read_text()
     assert tune("rules", "get", "--version", "1").stdout == SAMPLE.read_text()
     audit = fleet.connections.tables.get_table_client("audit").query_entities("what eq 'rules put'")
-    assert {(row["who"], row["target"], row["result"]) for row in audit} == {("ann", "version 1", "in force")}
+    acts = [one.act for one in acts_of(audit)]
+    assert {(act.who, act.target, act.result) for act in acts} == {("ann", "version 1", "in force")}
 
 
 def test_wrong_rules_are_refused_with_their_lines(tune, fleet, wrong):
@@ -262,7 +264,7 @@ def test_a_capacity_estimate_takes_the_measured_speed_of_a_workload(tune, fleet)
         (("--queues", "101"), "--queues"),
         (("--instances", "0"), "--instances"),
         (("--instances", "1001"), "--instances"),
-        (("--most", "0"), "--most"),
+        (("--limit", "0"), "--limit"),
         (("--round-trip-ms", "-1"), "--round-trip-ms"),
         (("--workload", "billing", "--wall-ms", "3"), "one of --workload and --wall-ms"),
     ],

@@ -111,11 +111,11 @@ def test_a_login_that_may_make_nothing_works_in_the_apps_places(provisioned):
     assert set(found.values()) == {State.HOLDS}
     (queues,) = [one.why for one in report.findings if one.why]
     assert "role Storage Queue Data Contributor" in queues
-    assert sorted(report.borrowed) == ["container settings", "table audit"]
+    assert sorted(report.borrowed) == ["container settings", "table usage"]
     assert report.left == []
     assert left_in(provisioned) == []
     with Connections(provisioned.connection_string) as whole:
-        assert list(whole.tables.get_table_client("audit").query_entities(f"PartitionKey ge '{PREFIX}'")) == []
+        assert list(whole.tables.get_table_client("usage").query_entities(f"PartitionKey ge '{PREFIX}'")) == []
 
 
 def test_what_a_login_may_not_remove_is_named(provisioned):
@@ -127,10 +127,10 @@ def test_what_a_login_may_not_remove_is_named(provisioned):
     reasons = {one.property.key: one.why for one in report.findings}
     assert "role Storage Blob Data Contributor" in reasons["blob.listing"]
     names = {one.kind: one.name for one in report.left}
-    assert names == {"blobs": f"settings/{PREFIX}-{nonce}/*", "rows": f"audit/{PREFIX}-{nonce}-*"}
+    assert names == {"blobs": f"settings/{PREFIX}-{nonce}/*", "rows": f"usage/{PREFIX}-{nonce}-*"}
     assert not report.ok
     with Connections(provisioned.connection_string) as whole:
-        container, table = whole.blobs.get_container_client("settings"), whole.tables.get_table_client("audit")
+        container, table = whole.blobs.get_container_client("settings"), whole.tables.get_table_client("usage")
         assert [container.delete_blob(name) for name in container.list_blob_names(name_starts_with=PREFIX)]
         rows = list(table.query_entities(f"PartitionKey ge '{PREFIX}'"))
         assert [table.delete_entity(row["PartitionKey"], row["RowKey"]) for row in rows]
@@ -143,7 +143,7 @@ def make_places(connections, nonce):
     connections.blobs.create_container(prefix)
     connections.blobs.get_blob_client("settings", f"{prefix}/insert").upload_blob(b"")
     connections.tables.create_table(f"sluicedoctor{nonce}")
-    connections.tables.get_table_client("audit").create_entity({"PartitionKey": f"{prefix}-a", "RowKey": "r"})
+    connections.tables.get_table_client("usage").create_entity({"PartitionKey": f"{prefix}-a", "RowKey": "r"})
     with connections.bus_administration() as admin:
         admin.create_queue(f"{prefix}-locks")
         admin.create_topic(f"{prefix}-colours")
@@ -152,7 +152,7 @@ def make_places(connections, nonce):
         ("container", prefix),
         ("blobs", f"settings/{prefix}/*"),
         ("table", f"sluicedoctor{nonce}"),
-        ("rows", f"audit/{prefix}-*"),
+        ("rows", f"usage/{prefix}-*"),
         ("bus queue", f"{prefix}-locks"),
         ("topic", f"{prefix}-colours"),
     }

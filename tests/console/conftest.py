@@ -6,7 +6,10 @@ from urllib.parse import urlsplit
 import pytest
 from werkzeug.test import Client
 
-from console import Application, LocalLogin, Snapshot, View
+from capabilities.console.app import Application
+from capabilities.console.session import LocalLogin
+from capabilities.console.snapshot import Snapshot
+from capabilities.console.visit import View
 from shared.app import Stores
 from shared.azure import Connections
 from shared.topology import topology

@@ -8,7 +8,7 @@ from threading import Barrier, Thread
 
 import pytest
 
-from console.snapshot import MOST_ROWS, Part
+from capabilities.console.snapshot import MOST_ROWS, Part
 from shared.ledger import JobState
 from tests.console.conftest import HOST
 from tests.console.fillings import NOON, decide, hold, make_entry, make_job, park, put_job

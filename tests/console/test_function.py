@@ -10,9 +10,11 @@ import pytest
 from azure.functions.http import HttpResponseConverter
 from werkzeug.wrappers import Request, Response
 
-from console import Application, View, function as mount
-from console.azure_login import AzureLogin
-from console.pages import ROUTES
+from capabilities.console import function as mount
+from capabilities.console.app import Application
+from capabilities.console.azure_login import AzureLogin
+from capabilities.console.pages import ROUTES
+from capabilities.console.visit import View
 from functions.of_capability import make_reply, read_call
 from shared.telemetry import events
 from shared.usage import load

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from console.render import clean
+from capabilities.console.render import clean
 from shared.azure import Governor
 from shared.ledger import JobState
 from shared.operating import ActKey, ReplayPace, Selection

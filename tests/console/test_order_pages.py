@@ -5,9 +5,12 @@ from datetime import timedelta
 
 import pytest
 
+from capabilities.console.app import Application
+from capabilities.console.session import LocalLogin
+from capabilities.console.snapshot import Snapshot
+from capabilities.console.visit import View
 from capabilities.registration.pages import PAGES, OrdersPart
 from capabilities.registration.views import ORDER_MODEL
-from console import Application, LocalLogin, Snapshot, View
 from shared.processes import STUCK_AFTER
 from shared.readmodels import Migration
 from shared.usage import load

@@ -9,7 +9,10 @@ from threading import Event, Thread
 import pytest
 from typer.testing import CliRunner
 
-from console import Application, LocalLogin, Snapshot, View
+from capabilities.console.app import Application
+from capabilities.console.session import LocalLogin
+from capabilities.console.snapshot import Snapshot
+from capabilities.console.visit import View
 from shared.ledger import JobState
 from shared.messages import Delivery
 from shared.parked.poison_policy import DEFAULT_POLICY

@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from azure.servicebus.exceptions import ServiceBusError
 
 from shared.app.stores import VISIBILITY
 from shared.azure.connections import Connections
@@ -17,7 +16,6 @@ from shared.dequeue import listener
 from shared.dequeue.hint_follower import MOST_QUEUES, PORTION, REST, Followed, HintFollower
 from shared.dequeue.listener import TASKS, sweep
 from shared.dequeue.work_queue import AGAIN_AFTER, MOST_DELIVERIES
-from shared.telemetry import events
 from tests.dequeue import hint_process
 from tests.dequeue.memory_queue import MemoryQueue
 from tests.waiting import LIMIT
@@ -196,15 +194,6 @@ def test_after_forty_seconds_nothing_new_is_taken_and_another_hint_goes_on(manua
     assert times == [40, 25, 10]
     assert (intake.hints, intake.queues[0].depth(), intake.queues[0].peek()) == (["submissions"], 7, 7)
     assert intake.follower.on_hint() is Followed.HANDED_OVER, "nothing of the first one is left to join"
-
-
-def test_a_handover_without_a_bus_is_told_and_raises_nothing(manual_clock, told):
-    """The host's poll finds the rest; a hint that failed would only come again at once."""
-    error = ServiceBusError("injected")
-    intake = Intake(manual_clock, handle=lambda *_: manual_clock.advance(41), send_hint=lambda _queue: error, tasks=1)
-    intake.queues[0].put(b"one", b"two")
-    assert intake.follower.on_hint() is Followed.HANDED_OVER
-    assert told(events.HINT_UNSENT) == [{"error": "ServiceBusError"}]
 
 
 def test_what_fails_comes_again_and_is_parked_at_the_hosts_last_delivery(manual_clock):

@@ -12,7 +12,7 @@ from shared.azure.connections import Connections
 from shared.grammar import MOST_ROOMS
 from shared.ledger.records import FINISHED, JobState
 from shared.publish import Publisher
-from shared.signals import BusHints
+from shared.signals import HttpHints
 from tests.benchmarks.request_log import kinds, read_from
 from tests.e2e.test_pipeline import usages, wait_for
 from tests.waiting import until
@@ -68,8 +68,8 @@ def test_without_a_hint_nothing_starts_and_a_later_one_finds_it(deaf):
             publisher.submit(job="unhinted", workload="billing", transactions=usages(500))
     time.sleep(2)
     assert [Stores(connections).ledger.read(job) for job in jobs.values()] == [None, None]
-    with BusHints(connections) as hint:
-        assert hint() is None
+    with HttpHints(connections) as hint:
+        assert hint()
     for job in jobs.values():
         assert wait_for(connections, job, FINISHED).state is JobState.COMPLETE
 
@@ -118,7 +118,7 @@ def test_hints_and_the_hosts_trigger_together_do_each_job_once(app_stack):
     """Both receive from one queue: whoever is first has the message."""
     names = [f"both-{number}" for number in range(60)]
     with Connections.parse(app_stack.settings) as connections:
-        with Publisher.connect(connections) as publisher, BusHints(connections) as hint:
+        with Publisher.connect(connections) as publisher, HttpHints(connections) as hint:
             for name in names:
                 publisher.submit(job=name, workload="billing", transactions=usages(20))
                 hint()

@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 from functools import partial
+from hashlib import sha256
 
 import msgspec
 
@@ -70,6 +71,24 @@ class SplitSales(Sales):
         for sale in partial:
             cuts[shard_of(sale.shop, count)].append(sale)
         return cuts
+
+
+class LinedSales(Sales):
+    """The same, and a line of each accepted sale."""
+
+    #: Bytes of its text, which hardly pack.
+    text = 0
+
+    def lines(self, sale, number, sold):
+        """Yield it with its number."""
+        text = "".join(sha256(f"{number}-{n}".encode()).hexdigest() for n in range(self.text // 64))
+        yield Line({"number": number, "shop": sale.shop, "text": text})
+
+
+class LongLinedSales(LinedSales):
+    """One whose lines are too long for a message."""
+
+    text = 64 * 1024
 
 
 #: What a deployment can break: a failure of a known and permanent kind, and one of a kind that nobody knows.

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from unittest.mock import patch
 
 import zstandard
 from msgspec import structs
@@ -40,9 +41,13 @@ from tests.faults.world import (
     MOST_TICKS,
     FedWorld,
     JoinedWorld,
+    LinedWorld,
+    LongLinedWorld,
     SegmentedWorld,
     ShardedWorld,
+    SpannedWorld,
     UnfedWorld,
+    WholeWorld,
     World,
     sales,
 )
@@ -422,6 +427,13 @@ def forgotten(world, app):
     world.clock.advance(minutes=20)
 
 
+def lost(world, app):
+    """Have a job accepted, and lose every message."""
+    accepted(world, app)
+    world.lose_messages()
+    world.clock.advance(minutes=20)
+
+
 def untold(world, app):
     """Have a finished job of which nobody was told."""
     accepted(world, app)
@@ -445,6 +457,18 @@ def tick(world, app):
     quarter(world)
     app.tick()
     app.host().run()
+
+
+def tick_twice(world, app):
+    """Run the timer again a quarter of an hour later: what is put beside lost chunks gives their workers that time."""
+    tick(world, app)
+    tick(world, app)
+
+
+def tick_for_turns(world, app):
+    """Run the timer where more lost chunks than one wait for their turn, and the feeder that it calls."""
+    with patch("shared.pipeline.start.MOST_AT_ONCE", 1):
+        tick(world, app)
 
 
 def strange(world, app):
@@ -593,13 +617,18 @@ SCENARIOS = (
     Scenario("settle and finish in segments", processed, everything, world=SegmentedWorld),
     Scenario("replay in segments", mended_long_ago, replay, replay_again, world=SegmentedWorld, revisions={A: (2, 3)}),
     Scenario("settle and finish in shards", processed, everything, world=ShardedWorld),
+    Scenario("settle and finish in spans", processed, everything, world=SpannedWorld),
     Scenario("settle and finish in cuts that are joined", processed, everything, world=JoinedWorld),
+    Scenario("lines", accepted, everything, world=LinedWorld),
+    Scenario("lines in blobs", accepted, everything, world=LongLinedWorld),
+    Scenario("replay with lines", mended_long_ago, replay, replay_again, world=LinedWorld, revisions={A: (2, 3)}),
     Scenario("replay in shards", mended_long_ago, replay, replay_again, world=ShardedWorld, revisions={A: (2, 3)}),
     Scenario("park", broken, everything, replay_again, revisions={A: (2, 3)}),
     Scenario("replay", mended_with_parked, replay, replay_again, revisions={A: (2, 3)}),
     Scenario("host gives up, drain", broken, gave_up, after_poison, revisions={A: (1, 3)}),
     Scenario("drain a submission", given_up, drain, replay_again),
-    Scenario("tick after all was lost", forgotten, tick),
+    Scenario("tick after all was lost", forgotten, tick_twice),
+    Scenario("tick after all was lost, and it waits for a turn", lost, tick_for_turns, world=WholeWorld),
     Scenario("tick after nobody was told", untold, tick),
     Scenario(
         "refuse a submission",
@@ -637,6 +666,7 @@ SCENARIOS = (
     Scenario("settle and finish, then all is lost", processed, everything, forgets=True),
     Scenario("finish in segments, then all is lost", processed, everything, forgets=True, world=SegmentedWorld),
     Scenario("finish in shards, then all is lost", processed, everything, forgets=True, world=ShardedWorld),
+    Scenario("finish in spans, then all is lost", processed, everything, forgets=True, world=SpannedWorld),
     Scenario(
         "accept, then even the submission is lost",
         submitted,
@@ -645,7 +675,7 @@ SCENARIOS = (
         forgets=True,
         loses_submissions=True,
     ),
-    Scenario("tick after all was lost, and lost again", forgotten, tick, forgets=True),
+    Scenario("tick after all was lost, and lost again", forgotten, tick_twice, forgets=True),
     Scenario("replay, then all is lost", mended_with_parked, replay, replay_again, forgets=True, revisions={A: (2, 3)}),
     Scenario(
         "work on what is replayed, then all is lost",

@@ -173,6 +173,11 @@ class Actor:
         self.receipts += [(message.id, message.pop_receipt) for message in found]
         return [(message.content, message.dequeue_count) for message in found]
 
+    def queue_peek(self):
+        """Look at messages without taking them."""
+        found = self.queue.peek_messages(max_messages=self._random.randint(1, 3))
+        return [(message.content, message.dequeue_count, message.pop_receipt) for message in found]
+
     def queue_delete(self):
         """Delete by a receipt, which may be used up."""
         name, receipt = self._one_of(self.receipts or [(str(uuid.UUID(int=1)), "bm9uZQ==")])

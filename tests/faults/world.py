@@ -17,14 +17,16 @@ from shared.ids import RangeGenerator
 from shared.payload import Limits
 from shared.pending import RETENTION_POINTER, ROLL_POINTER, PendingTable
 from shared.pipeline import SHARD_BYTES, SHARDS, Finisher
+from shared.pipeline.finish_blobs import SPAN_BYTES
 from shared.pipeline.outputs import run_in_parts
+from shared.pipeline.segments import CUT_ABOVE
 from shared.publish import Publisher
 from shared.settings import Settings
 from shared.workloads.registry import Workloads
 from tests.faults.bus import Bus, BusConnections
 from tests.faults.host import HIDDEN, Host
 from tests.faults.plan import Plan
-from tests.faults.sales import Sales, SplitSales
+from tests.faults.sales import LinedSales, LongLinedSales, Sales, SplitSales
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SETTINGS = Settings.parse(
@@ -79,9 +81,11 @@ class World:
     #: Chunks of a job that are put at once; the others wait for their turn. None: as many as the app puts.
     direct = None
     workload, shards, shard_bytes = Sales, SHARDS, SHARD_BYTES
+    cut_above, span_bytes = CUT_ABOVE, SPAN_BYTES
 
     def __init__(self, storage, journal):
         self.storage, self.journal, self.clock = storage, journal, ManualClock()
+        storage.follow(self.clock.now)
         self.bus, self.sales = Bus(journal, self.clock.now), self.workload(journal.note)
         self.workloads = Workloads([self.sales])
         self.published, self.letter = {}, b""
@@ -194,10 +198,28 @@ class ShardedWorld(SegmentedWorld):
     workload, shards, shard_bytes = SplitSales, 4, 1
 
 
+class SpannedWorld(SegmentedWorld):
+    """One whose jobs of two segments have 32 cuts, each a span: a shard has two, and the shops x, y and w are in some."""
+
+    workload, cut_above, span_bytes = SplitSales, 0, 1
+
+
 class JoinedWorld(ShardedWorld):
     """One whose segments have cuts, but so few bytes that the finish joins them."""
 
     shard_bytes = SHARD_BYTES
+
+
+class LinedWorld(SegmentedWorld):
+    """One whose jobs have lines of their transactions."""
+
+    workload = LinedSales
+
+
+class LongLinedWorld(SegmentedWorld):
+    """One whose lines are too long for a message."""
+
+    workload = LongLinedSales
 
 
 class FedWorld(World):
@@ -210,6 +232,12 @@ class UnfedWorld(FedWorld):
     """One that puts no chunk at once."""
 
     direct = 0
+
+
+class WholeWorld(FedWorld):
+    """One that puts all chunks at once, and feeds those that are put again."""
+
+    direct = 100
 
 
 class NoSlots(BlobSlots):
@@ -267,14 +295,18 @@ class Process:
             self._outlive_feeder()
         if world.segment_chunks is not None:
             finisher = self.app.stages.finisher
-            made = Finisher(replace(finisher._tools, shard_bytes=world.shard_bytes))
+            made = Finisher(replace(finisher._tools, shard_bytes=world.shard_bytes, span_bytes=world.span_bytes))
             finisher._segments = replace(
-                made._segments, segment_chunks=world.segment_chunks, shards=world.shards, apart=1
+                made._segments,
+                segment_chunks=world.segment_chunks,
+                shards=world.shards,
+                cut_above=world.cut_above,
+                apart=1,
             )
             finisher._shards = made._shards
 
-    def _run_here(self, workload, *chunk):
-        return run_in_parts(self.world.workloads.find(workload), *chunk)
+    def _run_here(self, workload, *chunk, makes_lines, **_turns):
+        return run_in_parts(self.world.workloads.find(workload), *chunk, makes_lines=makes_lines)
 
     def _outlive_feeder(self):
         """Have the lease of a feeder in a process of before end, as it does after twenty seconds."""

@@ -13,8 +13,7 @@ from shared.errors import RefusedError
 from shared.parked.entry import DOOR
 from shared.parked.parking import at_the_door, read_claimed_job
 from shared.payload import Limits, open_envelope, read_json, read_submission
-from shared.payload.frames import Codec, Framing, compress, expand_file, parse_index, spool_for, write_frames
-from shared.payload.reading import split_lines
+from shared.payload.frames import Codec, Framing, compress, expand_file, frame_file, parse_index, spool_for
 from shared.payload.submission import DEFAULT_WORKLOAD, Items
 from shared.pipeline.plan import cut
 from shared.workloads.billing import LONGEST_ACCOUNT, MOST_QUANTITY, PLANS, Billing
@@ -219,8 +218,8 @@ def _read_file(whole, codec, step):
 def _framed(pieces, codec):
     try:
         with spool_for(SMALL) as spool:
-            lines = split_lines(expand_file(pieces, Codec(codec.decode()), SMALL), SMALL)
-            made = write_frames(lines, spool, Framing(limits=SMALL, codec=Codec.PLAIN))
+            content = expand_file(pieces, Codec(codec.decode()), SMALL)
+            made = frame_file(content, spool, Framing(limits=SMALL, codec=Codec.PLAIN))
             return made.index.items, made.sha256
     except RefusedError as error:
         return str(error.reason)

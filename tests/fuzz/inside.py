@@ -16,9 +16,11 @@ from shared.ledger.entities import job_entity, job_of, row_entity, row_of_entity
 from shared.ledger.settlement import settle
 from shared.memory import Memory
 from shared.messages import MOST_OF_A_FLEET, ChunkMessage, Delivery, decode_permit, encode
+from shared.payload import Limits
 from shared.payload.frames import Codec
 from shared.payload.reading import WORK, PayloadReader
 from shared.pipeline import settle as results_stage
+from shared.pipeline.outputs import run_in_parts
 from shared.pipeline.process import _read as read_work
 from shared.pipeline.results import read_partial, read_result, result_of
 from shared.refusals import ResultReason
@@ -290,7 +292,7 @@ def _read_row(text):
 
 def _stored_result_case(rng):
     lines = [line for line in lines_of(rng, 3) if line.isascii()]
-    done = run_lines(BILLING, lines, 1)
+    done = run_in_parts(BILLING, [lines], 1, Limits())
     chunk = ChunkMessage(job="job-1", chunk=0, revision=1, workload="billing", codec="plain", frames=[], first_id=1)
     return (encoded(spelt(mutated(json.loads(msgspec.json.encode(result_of(chunk, done))), rng), rng), rng, 0.1),)
 

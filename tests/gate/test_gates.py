@@ -21,6 +21,7 @@ from shared.errors import (
 from shared.gate.held import MOST_BYTES
 from shared.gate.held_work import Holding
 from shared.gate.outflow import Dispatched
+from shared.operating.audit import acts_of
 from shared.signals import Hint, NoSignals
 from shared.telemetry import events
 from tests.faults.plan import Plan
@@ -475,15 +476,15 @@ def test_every_command_is_audited_before_its_effect(house, gate, connections, ho
     house.gate_operator.close(gate, by="bob")
     house.gate_operator.close(gate, by="bob")
     audit = connections.tables.get_table_client("audit")
-    rows = list(audit.query_entities("target eq @gate", parameters={"gate": gate}))
-    assert sorted((row["who"], row["what"], row["why"], row["result"]) for row in rows) == [
+    found = acts_of(audit.query_entities("target eq @gate", parameters={"gate": gate}))
+    assert sorted((one.act.who, one.act.what, one.act.why, one.act.result) for one in found) == [
         ("ann", "gate open", "due", "done: epoch 1, open"),
         ("bob", "gate close", "", "done: epoch 1, closed"),
         ("bob", "gate close", "", "nothing to do: epoch 1, closed"),
     ]
     first = Plan()
     house_under(first).gate_operator.open(gate, by="ann")
-    assert first.kinds[0] == "PUT audit"
+    assert first.kinds[0] == "POST audit"
 
 
 def test_the_history_keeps_the_last_changes(house, gate):

@@ -16,6 +16,8 @@ def made():
         "bus": messages.on_the_bus(),
         "words": messages.words(),
         "calls": messages.calls(),
+        "sounds": messages.sounds(),
+        "linemessages": messages.line_bodies(),
         "errors": messages.errors(),
     }
 

@@ -54,9 +54,19 @@ def bodies():
     return {name: body.decode() for name, body in (own | permits | submissions).items()}
 
 
+def sounds():
+    """Return the bodies about the size of a merged partial."""
+    return {name: p.encode(message).decode() for name, message in v.SOUNDS.items()}
+
+
 def calls():
     """Return the body of the call of a feeder."""
     return {"feed call": p.encode_permit(p.FeedCall()).decode()}
+
+
+def line_bodies():
+    """Return the bodies of messages about a job with lines."""
+    return {name: p.encode(message).decode() for name, message in v.LINED_MESSAGES.items()}
 
 
 def words():

@@ -23,6 +23,7 @@ from shared.ledger.job_decisions import Balance
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, PlanText, Portion, Risk, Told, Totals
 from shared.ledger.table_ledger import TableLedger
 from shared.messages import (
+    STREAMS_VERSION,
     ChunkMessage,
     Completed,
     DispatchMessage,
@@ -85,15 +86,18 @@ from shared.pending import (
     PendingTable,
     Pointer,
 )
+from shared.pipeline.finish_blobs import FinishPlan, SegmentBlobs, SegmentResult, ShardResult, SpanResult
 from shared.pipeline.outputs import Outputs, PartWriter, Ran, TotalsTable, TotalsWriter, account_key, manifest_of
 from shared.pipeline.plan import PartPlace, PayloadSource, Plan, PlannedChunk, PlanStore
 from shared.pipeline.process import FINISH, PROCESS
 from shared.pipeline.ready import ReadyJob, ReadyTable
 from shared.pipeline.results import BusResults, ResultStore, pack_result, read_partial, read_result, unpack_result
-from shared.pipeline.segments import FinishPlan, SegmentBlobs, SegmentResult, ShardResult
 from shared.pipeline.settle import SETTLE
+from shared.pipeline.so_far import SoFarStore
+from shared.pipeline.streams import LINES, StreamWriter, split_streams
 from shared.processes import Commit, Event, Memento, MementoStore, TableHomes
 from shared.refusals import Reason, ResultReason
 from shared.signals import BusPermits, BusSignals, Hint
 from shared.usage.diary import Diary, read_day
-from shared.workloads import Total, shard_of
+from shared.workloads import Left, PartialPiece, Total, shard_of
+from shared.zstd import unpack

@@ -9,6 +9,7 @@ import uuid
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import zstandard
@@ -97,6 +98,48 @@ class SmallJobs(Shelf):
 
     def _ledger(self, connections):
         return p.TableLedger(_table(connections, "jobs"), _table(connections, "jobindex"), clock=Clock(v.LATER))
+
+
+class Lines(Shelf):
+    """A job with lines of its transactions: its row and a chunk's, the result behind which they are, and a merged segment."""
+
+    tables, containers, values = ("jobs",), ("results",), v.LINED
+
+    def write(self, connections, stored):
+        job, row, (ran, lines), (plan, merged) = stored
+        inserted, _ = self._ledger(connections).insert(job)
+        self._ledger(connections).commit(inserted, [row])
+        writer = p.StreamWriter()
+        writer.add(lines, 2)
+        streamed = replace(ran, streams={p.LINES: writer.close()})
+        self._results(connections).put(p.pack_result(v.LINED_CHUNK, streamed, p.Limits()))
+        self._blobs(connections).put_plan(plan)
+        self._blobs(connections).put(0, merged.totals, merged.partials, merged.requests, lines=merged.lines)
+
+    def read(self, connections):
+        ledger = self._ledger(connections)
+        found = self._results(connections).find(v.LINED_CHUNK)
+        content = _container(connections, "results").download_blob(found.name).readall()
+        text, rest = p.unpack_result(found.name, content)
+        lines = p.split_streams(found.name, found.result.streams, rest)[p.LINES]
+        _, rejections = p.read_result(text)
+        result = found.result
+        ran = p.Ran(result.accepted, result.rejected, p.read_partial(result, dict), b"".join(rejections))
+        blobs = self._blobs(connections)
+        (merged,) = blobs.read_cuts(blobs.find_plan(), [0])
+        job, (row,) = ledger.read(v.LINED_JOB.job), ledger.rows(v.LINED_JOB.job)
+        job = replace(_unstamped(job), listed_at=None, story=(), nonce="")
+        row = replace(_unstamped(row), nonce="")
+        return job, row, (ran, p.unpack(lines)), (blobs.find_plan(), merged)
+
+    def _ledger(self, connections):
+        return p.TableLedger(_table(connections, "jobs"), _table(connections, "jobindex"), clock=Clock(v.LATER))
+
+    def _results(self, connections):
+        return p.ResultStore(_container(connections, "results"))
+
+    def _blobs(self, connections):
+        return p.SegmentBlobs(_container(connections, "results"), v.LINED_JOB.job, 1)
 
 
 class Homes(Shelf):
@@ -365,10 +408,11 @@ class Audit(Shelf):
             command.result = "done: 3 of 3"
 
     def read(self, connections):
-        (row,) = _table(connections, "audit").list_entities()
-        assert (row["who"], row["what"], row["target"]) == ("ann", "parked replay", "failed:KeyError")
-        assert (row["why"], row["result"]) == ("deployed", "done: 3 of 3")
-        return {"entries": row["entries"]}
+        (found,) = p.AuditTable(_table(connections, "audit"), Clock(v.LATER)).newest(f"{v.LATER:%Y-%m}", 10)
+        act = found.act
+        assert (act.who, act.what, act.target) == ("ann", "parked replay", "failed:KeyError")
+        assert (act.why, act.result) == ("deployed", "done: 3 of 3")
+        return act.details
 
 
 class Replays(Shelf):
@@ -439,11 +483,28 @@ class Results(Shelf):
     def read(self, connections):
         found = self._store(connections).find(v.CHUNK).result
         content = _container(connections, "results").download_blob("nightly/2/7").readall()
-        _, rejections = p.read_result(p.unpack_result("nightly/2/7", content))
+        _, rejections = p.read_result(p.unpack_result("nightly/2/7", content)[0])
         return p.Ran(found.accepted, found.rejected, p.read_partial(found, dict), b"".join(rejections))
 
     def _store(self, connections):
         return p.ResultStore(_container(connections, "results"))
+
+
+class SoFar(Shelf):
+    """What a chunk has while one of its transactions fails."""
+
+    containers, values = ("results",), v.SO_FAR
+
+    def write(self, connections, stored):
+        ran, milliseconds = stored
+        p.SoFarStore(_container(connections, "results")).put(v.CHUNK, ran, milliseconds, None)
+
+    def read(self, connections):
+        store = p.SoFarStore(_container(connections, "results"))
+        found = store.find(v.CHUNK, SimpleNamespace(partial=dict))
+        left = tuple(p.Left(number, v.FAILED) for number in sorted(found.left))
+        ran = p.Ran(found.accepted, found.rejected, None, found.rejections, left=left, pieces=found.pieces)
+        return ran, found.milliseconds
 
 
 class Segments(Shelf):
@@ -492,6 +553,49 @@ class Slices(Segments):
         blobs = self._store(connections)
         plan = blobs.find_plan()
         return [plan, *blobs.read_cuts(plan, [1]), blobs.read_shards(plan.cuts)[1]]
+
+
+class Spans(Segments):
+    """A merged segment in more cuts than there are shards, where their spans lie, and what a shard came to at the end of one."""
+
+    values = [
+        p.FinishPlan.make([(0, 1)], cuts=32),
+        [p.Raw(b'{"%d":"6.60"}' % number) for number in (0, 16)],
+        p.SpanResult(totals=2, lines=3, requests={"table useful": 2}, at=v.NOON),
+    ]
+
+    def write(self, connections, stored):
+        plan, partials, done = stored
+        blobs = self._store(connections)
+        blobs.put_plan(plan)
+        # The cuts of shard 0 come first, as the bits of their numbers say.
+        blobs.put(0, v.FULL.totals, [*partials, *[p.Raw(b"{}")] * 30], {"blob-read useful": 3})
+        blobs.put_places(plan, 4096)
+        blobs.put_span(0, 0, done)
+
+    def read(self, connections):
+        blobs = self._store(connections)
+        plan = blobs.find_plan()
+        (span,) = blobs.find_places().spans_of(plan, 0)
+        assert span.cuts == [0, 16]
+        return [plan, [one for _, cut in blobs.read_span(span) for one in cut], blobs.find_span(0, 0)]
+
+
+class Sounded(SmallJobs):
+    """A job that its first chunk paused, and the row of that chunk with the size of its partial."""
+
+    tables, values = ("jobs",), v.SOUNDED
+
+    def write(self, connections, stored):
+        job, rows = stored
+        ledger = self._ledger(connections)
+        inserted, _ = ledger.insert(job)
+        assert ledger.commit(inserted, rows, ())
+
+    def read(self, connections):
+        ledger = self._ledger(connections)
+        job = v.SOUNDED[0].job
+        return _unstamped(ledger.read(job)), [_unstamped(row) for row in ledger.rows(job)]
 
 
 class Outputs(Shelf):
@@ -586,9 +690,9 @@ class Rules(Shelf):
 SHELVES = {
     shelf.__name__.lower(): shelf()
     for shelf in (
-        Jobs, SmallJobs, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, CauseSums, Over,
+        Jobs, SmallJobs, Lines, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, CauseSums, Over,
         Fleet, Diary, Audit, Replays, Totals,
-        Plans, Results, Segments, Slices, Outputs, Gates, Sequences, Rules,
+        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Outputs, Gates, Sequences, Rules,
     )
 }  # fmt: skip
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -656,7 +760,10 @@ def _blob(found):
     if content.startswith(_ZSTD):
         # The bytes, and so their hash, are the library's.
         metadata.pop("sha256", None)
-        content = {"zstd": zstandard.ZstdDecompressor().decompressobj().decompress(content).decode()}
+        frame = zstandard.ZstdDecompressor().decompressobj()
+        text = frame.decompress(content)
+        # Frames behind the first one have their hash in it, so their bytes count.
+        content = {"base64": base64.b64encode(content).decode()} if frame.unused_data else {"zstd": text.decode()}
     else:
         try:
             content = content.decode()

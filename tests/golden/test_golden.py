@@ -34,6 +34,14 @@ def test_what_was_stored_is_read_and_written_again(name):
 def test_messages_are_sent_as_before():
     """Bodies, byte for byte."""
     assert text_of(messages.bodies()) == file_of("messages").read_text(encoding="utf-8")
+    assert text_of(messages.sounds()) == file_of("sounds").read_text(encoding="utf-8")
+
+
+def test_messages_about_a_job_with_lines_are_sent_as_before():
+    """And read as they were sent. An instance of 0.4.0 waits for a newer one by their versions."""
+    assert text_of(messages.line_bodies()) == file_of("linemessages").read_text(encoding="utf-8")
+    for name, body in golden("linemessages").items():
+        assert p.decode(body) == v.LINED_MESSAGES[name]
 
 
 def test_the_bus_gets_what_it_got_before():
@@ -52,11 +60,14 @@ def test_no_error_is_renamed():
     assert set(golden("errors")) <= set(messages.errors())
 
 
-@pytest.mark.parametrize("name", v.MESSAGES)
-def test_messages_of_before_are_read(name):
+OWN = {"messages": v.MESSAGES, "sounds": v.SOUNDS}
+
+
+@pytest.mark.parametrize(("document", "name"), [(document, name) for document in OWN for name in OWN[document]])
+def test_messages_of_before_are_read(document, name):
     """And sent again as they were."""
-    body = golden("messages")[name]
-    assert p.decode(body) == v.MESSAGES[name]
+    body = golden(document)[name]
+    assert p.decode(body) == OWN[document][name]
     assert p.encode(p.decode(body)).decode() == body
 
 

@@ -325,6 +325,36 @@ SMALL = p.Job(
     story=(p.Told(p.JobState.DISPATCHING, LATER, 1),),
 )
 
+SOUNDED = (
+    p.Job(
+        job="team-a~large",
+        content_hash=SHA,
+        workload="sales",
+        accepted_at=LATER,
+        listed_at=LATER,
+        state=p.JobState.PAUSED,
+        items=40,
+        chunks=2,
+        done=1,
+        sounded=2**26,
+        problem="after chunk 0: it is too large",
+        story=(p.Told(p.JobState.PAUSED, LATER, 1, "after chunk 0: it is too large"),),
+    ),
+    [
+        p.ChunkRow(
+            job="team-a~large",
+            chunk=0,
+            state=p.ChunkState.DONE,
+            revision=1,
+            settled_at=LATER,
+            blob="team-a~large/1/0",
+            hash=SHA,
+            length=100,
+            partial=640,
+        )
+    ],
+)
+
 CHUNK = p.ChunkMessage(
     job="nightly",
     chunk=7,
@@ -346,8 +376,71 @@ RAN = p.Ran(
     partial={"north": "3.30"},
     rejections=REJECTION,
 )
+FAILED = ZeroDivisionError()
+SO_FAR = (
+    p.Ran(
+        accepted=p.PortionMessage(items=1, sums={"amount": "3.30"}),
+        rejected=p.PortionMessage(items=1, sums={"amount": "1.10"}),
+        partial=None,
+        rejections=REJECTION,
+        left=(p.Left(2**40 + 2, FAILED),),
+        pieces=(p.PartialPiece(2**40, {"north": "3.30"}),),
+    ),
+    1500,
+)
+
+LINED_CHUNK = p.structs.replace(CHUNK, job="rated", lines=True, revision=1, v=3)
+LINED_RAN = p.Ran(
+    accepted=p.PortionMessage(items=2, sums={"amount": "3.30"}),
+    rejected=p.PortionMessage(items=1, sums={"amount": "1.10"}),
+    partial={"north": "3.30"},
+    rejections=REJECTION,
+)
+LINED_JOB = p.Job(
+    job="rated",
+    content_hash=SHA,
+    workload="sales",
+    accepted_at=NOON,
+    lines=True,
+)
+LINED = (
+    LINED_JOB,
+    p.ChunkRow(
+        job="rated",
+        chunk=7,
+        state=p.ChunkState.DONE,
+        revision=1,
+        settled_at=LATER,
+        totals=FULL.totals,
+        blob="rated/1/7",
+        hash=SHA,
+        length=300,
+        lines=60,
+    ),
+    (LINED_RAN, b'{"number":7}\n{"number":9}\n'),
+    (
+        p.FinishPlan.make([(0, 1)], cuts=1),
+        p.SegmentResult(FULL.totals, [p.Raw(b'{"north":"6.60"}')], {"blob-read useful": 3}, lines=2),
+    ),
+)
+#: Sent about a job with lines.
+LINED_MESSAGES = {
+    "chunk": LINED_CHUNK,
+    "chunk, with a part of its frames": PARTS_PLAN.message(1, 100, lines=True),
+    "result": p.Result(
+        job="rated", chunk=7, revision=1, blob="rated/1/7", hash=SHA, length=300, lines=60, v=p.STREAMS_VERSION
+    ),
+}
 
 MARK = p.FirstChunkMark(gate="morning", epoch=3, opened_at=NOON, seen_by="push")
+
+#: In a document of their own: a chunk that sounds, and its result.
+SOUNDS = {
+    "chunk that sounds": p.structs.replace(CHUNK, chunk=0, sound=40),
+    "result that expects too much": p.Result(
+        job="nightly", chunk=0, revision=2, blob="nightly/2/0", hash=SHA, length=100, partial=640, expected=2**33
+    ),
+}
 
 MESSAGES = {
     "dispatch": p.DispatchMessage(job="nightly"),

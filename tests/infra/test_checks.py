@@ -31,7 +31,6 @@ READ = (
     "Makefile",
     "azure.yaml",
     "capabilities",
-    "console",
     "function_app.py",
     "functions",
     "host.json",
@@ -183,8 +182,8 @@ BUS, APP_STORAGE = "infra/modules/service-bus.bicep", "infra/modules/app-storage
 CONSOLE = "infra/modules/console.bicep"
 HOST_STORAGE, APP = "infra/modules/host-storage.bicep", "infra/modules/function-app.bicep"
 NETWORK = "infra/modules/network.bicep"
-OF_APP, OF_PUBLISHERS = "infra/modules/roles-of-app.bicep", "infra/modules/roles-of-publishers.bicep"
-OF_SENDERS = "infra/modules/roles-of-senders.bicep"
+MAIN = "infra/main.bicep"
+OF_APP, OF_PEOPLE = "infra/modules/roles-of-app.bicep", "infra/modules/roles-of-people.bicep"
 POLICY = """
 resource aged 'Microsoft.Storage/storageAccounts/managementPolicies@2025-01-01' = {
   parent: account
@@ -404,42 +403,34 @@ SEEDS = {
     },
     "roles": {
         "an operator who is listed twice": (
-            replacing(
-                "infra/modules/roles-of-operators.bicep",
-                "[for id in union(ids, []): principals[indexOf(ids, id)]]",
-                "principals",
-            ),
+            replacing(OF_PEOPLE, "[for id in union(ids, []): principals[indexOf(ids, id)]]", "principals"),
             "the-deployer is listed twice, and has the role Storage Queue Data Reader 2 times",
         ),
         "a publisher who is listed in other letters": (
-            replacing(OF_PUBLISHERS, "toLower(one.id)", "one.id"),
+            replacing(OF_PEOPLE, "toLower(one.id)", "one.id"),
             "the-deployer is listed twice",
-        ),
-        "a sender who is listed twice": (
-            replacing(OF_SENDERS, "[for id in union(ids, []): principals[indexOf(ids, id)]]", "principals"),
-            "an-operator is listed twice",
         ),
         "a receiver's role on the topic": (
             sender_on_the_topic,
             "the app has not: Azure Service Bus Data Receiver on the namespace",
         ),
         "a publisher who reads every queue": (
-            replacing(OF_PUBLISHERS, "scope: queue", "scope: storage"),
+            replacing(OF_PEOPLE, "scope: queues[one.at]", "scope: storage"),
             "a-publisher has not: Storage Queue Data Message Sender on the queue submissions",
         ),
         "a publisher of a room with a role in the common one": (
-            replacing(OF_PUBLISHERS, "name: '${inbound.container}${ofRoom}'", "name: inbound.container"),
+            replacing(MAIN, "name: '${inbound.container}-${room.name}'", "name: inbound.container"),
             "a-publisher-of-team-a has, and should not: Storage Blob Data Contributor on the container payloads",
         ),
         "a publisher of a room who writes into every queue": (
-            replacing(OF_PUBLISHERS, "scope: queue", "scope: storage"),
+            replacing(OF_PEOPLE, "scope: queues[one.at]", "scope: storage"),
             "a-publisher-of-b has, and should not: Storage Queue Data Message Sender on the app's account",
         ),
         "a publisher with a third role": (
             replacing(
-                OF_PUBLISHERS,
-                "roles['Storage Queue Data Message Sender'])\n    }",
-                "roles['Storage Queue Data Contributor'])\n    }",
+                MAIN,
+                "-${room.name}', role: roles['Storage Queue Data Message Sender']",
+                "-${room.name}', role: roles['Storage Queue Data Contributor']",
             ),
             "a-publisher-of-b has, and should not: Storage Queue Data Contributor on the queue submissions-b",
         ),
@@ -452,7 +443,7 @@ SEEDS = {
             "a-publisher has, and should not: Storage Blob Data Contributor on the container payloads-b",
         ),
         "a room's roles given to somebody else": (
-            replacing(OF_PUBLISHERS, "principalId: one.id", "principalId: 'somebody'"),
+            replacing(OF_PEOPLE, "principalId: one.who.id", "principalId: 'somebody'"),
             "'somebody' has a role, and the table gives it none",
         ),
         "a publisher on what the app keeps": (
@@ -468,7 +459,7 @@ SEEDS = {
             "one-of-orderSenders has, and should not: Azure Service Bus Data Sender on the bus queue payments",
         ),
         "a bank that sends to all of the bus": (
-            replacing(OF_SENDERS, "scope: busQueue", "scope: bus"),
+            replacing(OF_PEOPLE, "scope: busQueues[one.at]", "scope: bus"),
             "one-of-paymentSenders has, and should not: Azure Service Bus Data Sender on the namespace",
         ),
         "a shop without its queue": (
@@ -484,9 +475,9 @@ SEEDS = {
         ),
         "a customer who reads every order": (
             replacing(
-                OF_SENDERS,
-                "roles['Storage Queue Data Message Sender'])\n    }",
-                "roles['Storage Queue Data Contributor'])\n    }",
+                MAIN,
+                "right.queue, role: roles['Storage Queue Data Message Sender']",
+                "right.queue, role: roles['Storage Queue Data Contributor']",
             ),
             "one-of-orderSenders has, and should not: Storage Queue Data Contributor on the queue orders",
         ),
@@ -532,8 +523,16 @@ SEEDS = {
             "the app has, and should not: Azure Service Bus Data Owner on the namespace",
         ),
         "publishers with a role that is not the chosen one": (
-            replacing(OF_PUBLISHERS, "empty(blobRole) ?", "!empty('a') ?"),
+            replacing(MAIN, "empty(publisherRole) ?", "!empty('a') ?"),
             "with publisherRole 11111111-2222-3333-4444-555555555555 a publisher has: Azure",
+        ),
+        "operators who may change the audit": (
+            replacing(MAIN, "empty(auditRole) ? [{", "!empty('a') ? [{"),
+            "an operator has: 11111111-2222-3333-4444-555555555555 on the table audit, Azure",
+        ),
+        "an audit that operators cannot read": (
+            replacing(MAIN, "name != 'audit' ?", "name != 'audits' ?"),
+            "with auditRole 11111111-2222-3333-4444-555555555555 an operator has: Azure",
         ),
         "a choice of the operator without effect": (
             replacing(OF_APP, "empty(scalerRole) ?", "!empty('a') ?"),
@@ -960,6 +959,32 @@ SEEDS = {
             "rules are made although no alerts are wanted",
         ),
     },
+    "workbook": {
+        "a workbook that shows a metric no longer": (
+            in_json("infra/workbook.json", lambda file: file["items"].pop()),
+            "is not what the catalogue of metrics and infra/queries make",
+        ),
+        "a workbook that no parameter wants": (
+            replacing("infra/modules/monitoring.bicep", "if (hasWorkbook) ", ""),
+            "a workbook is made although no parameter wants it",
+        ),
+        "a workbook that is never made": (
+            replacing("infra/main.bicep", "hasWorkbook: hasWorkbook", "hasWorkbook: hasTraces"),
+            "with hasWorkbook 0 workbooks are made",
+        ),
+        "a workbook whose name Azure refuses": (
+            replacing("infra/modules/monitoring.bicep", "guid(workspace.id, 'workbook')", "'sluice'"),
+            "the workbook is called sluice, expected guid(...)",
+        ),
+        "a workbook of other logs": (
+            replacing("infra/modules/monitoring.bicep", "sourceId: workspace.id", "sourceId: component.id"),
+            "not one of the workspace that has the logs",
+        ),
+        "a workbook of another file": (
+            replacing("infra/modules/monitoring.bicep", "'../workbook.json'", "'../queries.json'"),
+            "the workbook is not infra/workbook.json",
+        ),
+    },
     "azd": {
         "a hook whose script is not there": (
             without("infra/after-azd.sh"),
@@ -1078,6 +1103,7 @@ def test_every_fact_about_azure_has_a_mistake_that_turns_its_check_red():
 
 
 @pytest.mark.skipif(not checkov.is_installed(), reason="checkov is not installed: run `make check` once")
+@pytest.mark.ci("Checkov takes five seconds of CPU")
 def test_what_checkov_refuses_is_found_and_so_is_what_it_cannot_read(project):
     """Its findings count, and a file that it could not parse does not pass in silence."""
     replacing(HOST_STORAGE, "'TLS1_2'", "'TLS1_0'")(project)

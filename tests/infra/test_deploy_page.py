@@ -26,6 +26,7 @@ KNOWN = (
     "az ad sp update",
     "cd .stack/upload",
     "az rest --method post",
+    "az role assignment delete",
     "az functionapp list-flexconsumption-locations",
     "az functionapp config appsettings set",
     "az lock delete",
@@ -71,8 +72,8 @@ def test_what_the_sluice_command_is_asked_it_knows(command):
     """Its commands and their options are those of the command as it is."""
     words = shlex.split(command)[1:]
     found = typer.main.get_command(app)
-    while hasattr(found, "commands") and words:
-        found = found.commands[words.pop(0)]
+    while hasattr(found, "get_command") and words:
+        found = found.get_command(None, words.pop(0))
     options = {name for one in found.params for name in one.opts}
     assert {word for word in words if word.startswith("--")} <= options
 

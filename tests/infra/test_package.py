@@ -25,11 +25,11 @@ SITE = package.SITE
 VERSION = "0.0.0+package"
 #: Loaded only where SLUICE_TELEMETRY asks for them, by an operator who has added their library.
 #: And, as the commands of capabilities, loaded in a terminal alone: there tools/ is.
-OPTIONAL = {"shared.telemetry.otel", "shared.telemetry.printing", "sluice.commands"}
+OPTIONAL = {"shared.telemetry.otel", "shared.telemetry.printing", "shared.payload.parquet_rows", "sluice.commands"}
 IMPORT_EVERYTHING = f"""
 import importlib, json, pkgutil
-import console, functions, shared, sluice
-found = [one.name for top in (shared, functions, console, sluice) for one in pkgutil.walk_packages(top.__path__, top.__name__ + ".")]
+import capabilities.console, functions, shared, sluice
+found = [one.name for top in (shared, functions, capabilities.console, sluice) for one in pkgutil.walk_packages(top.__path__, top.__name__ + ".")]
 names = sorted(set(found) - {OPTIONAL})
 for name in names:
     importlib.import_module(name)

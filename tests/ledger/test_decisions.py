@@ -9,28 +9,32 @@ import pytest
 from shared.errors import JobStateError
 from shared.gate.state import Reading
 from shared.grammar import amounts
-from shared.ledger import Job, JobState, PlanBlob, Portion, Totals
+from shared.ledger import Job, JobState, Listed, PlanBlob, Portion, Totals
 from shared.ledger.job_decisions import (
     Balance,
     Collision,
     advance_cursor,
     bury,
     check_balance,
+    describe_state,
     finish,
     halt,
     is_overdue,
     judge,
     list_open,
     may_dispatch,
+    may_feed,
     next_look,
     next_warning,
     note_gate_passed,
+    note_lost,
     note_missing_plan,
     note_put_again,
     note_warning,
     read_progress,
     record_plan,
     resume,
+    undispatchable,
 )
 from shared.ledger.records import Risk
 from tests.ledger.builders import AMOUNT, ITEMS, NOON, at, job
@@ -267,6 +271,20 @@ def test_of_two_repetitions_the_place_of_the_faster_one_stays():
     slower = note_put_again(first, at(2), at(2), began=None, left=2)
     assert (slower.again_from, slower.put_until) == (4, at(2))
     assert note_put_again(first, at(3), at(3), began=4, left=None).again_from is None
+    ended = replace(first, state=JobState.FINISHING)
+    assert note_put_again(ended, at(3), None, began=2, left=7).again_from is None
+
+
+def test_lost_chunks_wait_for_their_turn_in_a_job_under_way_alone():
+    """A place that is noted stays, and the note is no nudge: without a ready row the job must stay silent."""
+    under_way = {JobState.DISPATCHING, JobState.RUNNING}
+    for state in JobState:
+        put = job(state=state, chunks=9, dispatch_cursor=9, plan=PLAN)
+        lost = note_lost(put, 3)
+        assert (lost.again_from, lost.nudged_at) == (3 if state in under_way else None, None)
+        assert may_feed(lost) == (state in under_way or may_dispatch(put))
+        assert note_lost(lost, 2) == lost
+        assert undispatchable(lost, "why").state == (JobState.PAUSED if may_feed(lost) else state)
 
 
 @pytest.mark.parametrize("state", [JobState.HELD, JobState.PAUSED, JobState.COMPLETE, JobState.BURIED])
@@ -343,3 +361,13 @@ def test_amounts_are_plain_decimals():
     for text in ("", "1e3", "Infinity", "1_000", "٣", "1.", "1" * 31, "0x10"):
         with pytest.raises(ValueError, match="decimal number"):
             amounts({"amount": text})
+
+
+def test_a_job_of_which_everything_was_parked_is_not_called_completed():
+    """Neither its row nor its line in the list; one that has a chunk done has its state's own name."""
+    failed = job(chunks=2, state=JobState.COMPLETED_WITH_PARKED, parked_chunks=2)
+    line = Listed(job="j", accepted_at=at(0), workload="w", gate=None)
+    assert describe_state(failed) == "failed: all parked"
+    assert describe_state(replace(failed, done=1, parked_chunks=1)) == "completed_with_parked"
+    assert describe_state(replace(line, state=failed.state, chunks=2, parked_chunks=2)) == "failed: all parked"
+    assert describe_state(line) is None

@@ -63,6 +63,7 @@ SAMPLES = {
     records.TOTALS: FULL_JOB.totals,
     records.COUNTS: FULL_JOB.requests,
     records.PLAN: FULL_JOB.plan,
+    records.FLAG: True,
     records.STORY: (Told(JobState.HELD, moment(7), 3, "why"),),
 }
 

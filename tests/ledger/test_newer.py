@@ -9,7 +9,7 @@ from azure.data.tables import EdmType, EntityProperty
 from shared.errors import LedgerCorruptError, NewerVersionError
 from shared.ledger import ChunkState, JobState, change
 from shared.ledger.entities import job_entity, job_of, row_entity, row_of_entity
-from shared.messages import Results, decode, encode
+from shared.messages import STREAMS_VERSION, Results, decode, encode
 from shared.pipeline.results import Received
 from shared.pipeline.settle import Settled
 from shared.versions import LOOKS
@@ -29,7 +29,7 @@ def stage(ledger):
 def newer(message, **fields):
     """Return a message as a newer version sends it."""
     body = json.loads(encode(message))
-    body["sluice"] |= {"v": 2, **fields}
+    body["sluice"] |= {"v": 1 + STREAMS_VERSION, **fields}
     return json.dumps(body).encode()
 
 
@@ -53,7 +53,7 @@ def test_a_newer_result_is_sent_once_more_as_it_is(stage, body):
 def test_of_a_bundle_the_newer_result_goes_on_alone_with_all_its_fields(stage):
     """What this version does not know of it is there for the newer one."""
     bundle = json.loads(encode(Results(results=[brought(0), brought(1), brought(2)])))
-    bundle["sluice"]["results"][1] |= {"v": 2, "extends": "a hash"}
+    bundle["sluice"]["results"][1] |= {"v": 1 + STREAMS_VERSION, "extends": "a hash"}
     assert stage.settle(json.dumps(bundle).encode()) == Settled(credited=2)
     (later,) = stage.later
     assert json.loads(later.body) == {"sluice": bundle["sluice"]["results"][1]}

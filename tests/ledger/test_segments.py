@@ -12,8 +12,9 @@ from shared.ledger import JobState
 from shared.messages import Finish, Segment
 from shared.pipeline.dispatch import FinishCall
 from shared.pipeline.finish import Ending
+from shared.pipeline.finish_blobs import FinishPlan, SegmentBlobs
 from shared.pipeline.outputs import Outputs
-from shared.pipeline.segments import SEGMENT_BYTES, FinishPlan, SegmentBlobs, cut
+from shared.pipeline.segments import SEGMENT_BYTES, SEGMENT_LINES, SEGMENT_PARTIAL, Weight, cut, weigh
 from shared.telemetry import events
 from tests.faults.plan import Plan
 from tests.ledger.builders import job, row
@@ -263,7 +264,9 @@ def test_rejected_lines_of_another_cut_pause_the_job(world):
     """A version that cuts otherwise may have begun the revision: its lines would be there twice, or hide others."""
     outputs = Outputs(world.container("outputs"), "nightly", 1)
     outputs.put_part("rejected-000001-000000", b"four lines of another cut", 4)
-    with pytest.raises(FinishRefusedError, match="has 9 rejected lines in its outputs, and 8 transactions"):
+    with pytest.raises(
+        FinishRefusedError, match="has 9 lines in its outputs 'rejected', and 8 transactions were rejected"
+    ):
         world.finish_all()
     assert world.job().state is JobState.PAUSED
 
@@ -272,7 +275,7 @@ def test_rows_are_cut_by_number_of_chunks_and_by_bytes():
     """One result counts whether it fits or not, and a row of an earlier version has no length."""
 
     def rows(*lengths):
-        return [row(n, length=length) for n, length in enumerate(lengths)]
+        return [weigh(row(n, length=length, partial=0)) for n, length in enumerate(lengths)]
 
     half = SEGMENT_BYTES // 2
     assert cut([], 3) == []
@@ -286,7 +289,7 @@ def test_a_job_of_several_segments_has_four_even_ones():
     """So many instances are woken, and none ends long before the others. One segment stays one."""
 
     def numbers(count, length):
-        return [last - first + 1 for first, last in cut([row(n, length=length) for n in range(count)], 512)]
+        return [last - first + 1 for first, last in cut([Weight(n, length, 0, 0) for n in range(count)], 512)]
 
     assert numbers(512, 1) == [512]
     assert numbers(513, 1) == [129, 128, 128, 128]
@@ -296,15 +299,27 @@ def test_a_job_of_several_segments_has_four_even_ones():
     assert numbers(10_000, 1) == [500] * 20
 
 
-@given(st.lists(st.none() | st.integers(0, 3 * SEGMENT_BYTES), max_size=60), st.integers(1, 20), st.integers(1, 9))
-def test_segments_are_neighbours_within_their_bounds(lengths, most, apart):
-    """Each chunk is in one of them; only a result that is larger by itself passes the bytes."""
-    found = cut([row(n, length=length) for n, length in enumerate(lengths)], most, apart)
-    assert [chunk for first, last in found for chunk in range(first, last + 1)] == list(range(len(lengths)))
+SIZES = st.tuples(*(st.integers(0, 3 * most) for most in (SEGMENT_BYTES, SEGMENT_PARTIAL, SEGMENT_LINES)))
+
+
+@given(st.lists(SIZES, max_size=60), st.integers(1, 20), st.integers(1, 9))
+def test_segments_are_neighbours_within_their_bounds(sizes, most, apart):
+    """Each chunk is in one of them; only a result that is larger by itself passes the bytes, stored, of its partial or of its lines."""
+    found = cut([Weight(n, *each) for n, each in enumerate(sizes)], most, apart)
+    assert [chunk for first, last in found for chunk in range(first, last + 1)] == list(range(len(sizes)))
     for first, last in found:
-        held = [lengths[chunk] or 0 for chunk in range(first, last + 1)]
+        held = sizes[first : last + 1]
         assert len(held) <= most
-        assert len(held) == 1 or sum(held) <= SEGMENT_BYTES
+        assert len(held) == 1 or all(
+            map(int.__le__, map(sum, zip(*held, strict=True)), (SEGMENT_BYTES, SEGMENT_PARTIAL, SEGMENT_LINES))
+        )
+
+
+def test_a_row_of_an_earlier_version_may_have_eight_times_its_stored_bytes():
+    """It does not say how large its partial is. A parked one has none."""
+    assert weigh(row(1, length=10)) == (1, 10, 80, 0)
+    assert weigh(row(1, length=10, partial=3)) == (1, 10, 3, 0)
+    assert weigh(row(1)) == (1, 0, 0, 0)
 
 
 @pytest.mark.parametrize(("segments", "coming"), [(1, 1), (2, 8), (3, 12), (4, 16), (5, 16), (16, 16), (40, 40)])

@@ -6,7 +6,8 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, strategies as st
 
-from shared.ledger import ChunkState, JobState, Portion, Totals
+from shared.ledger import MERGED_MOST, ChunkState, JobState, Portion, Totals, pause_too_large
+from shared.ledger.job_decisions import resume
 from shared.ledger.settlement import settle
 from shared.messages import PortionMessage
 from shared.parked.poison_policy import PoisonPolicy
@@ -198,9 +199,7 @@ def test_parked_chunks_without_sums_are_counted_apart():
     assert not second.job.totals.has_unknown_sums
 
 
-@pytest.mark.parametrize(
-    "state", [JobState.FINISHING, JobState.COMPLETED_WITH_PARKED, JobState.UNBALANCED, JobState.PAUSED]
-)
+@pytest.mark.parametrize("state", [JobState.FINISHING, JobState.COMPLETED_WITH_PARKED, JobState.UNBALANCED])
 def test_a_replay_after_the_last_chunk_makes_a_new_revision(state):
     """Whatever an older finisher still does is fenced off by the new number."""
     first, rows = settled(job(), [result(0), result(1), parked(2)])
@@ -217,8 +216,18 @@ def test_a_job_pauses_when_too_much_of_it_parks():
     assert made.job.state is JobState.RUNNING
     made, rows = settled(made.job, [parked(2)], rows.values(), limit=limit)
     assert made.job.state is JobState.PAUSED
-    made, _ = settled(made.job, [result(n) for n in range(3, 10)], rows.values(), limit=limit)
-    assert (made.job.state, made.finish_due) == (JobState.FINISHING, True)
+    made, _ = settled(made.job, [result(n) for n in range(3, 9)], rows.values(), limit=limit)
+    assert (made.job.state, made.job.done, made.finish_due) == (JobState.PAUSED, 6, False)
+
+
+def test_a_paused_job_stays_so_until_a_person_resumes_it():
+    """Its last chunk, parked like all others, does not end it, and neither does a replay after that."""
+    paused = job(chunks=3, state=JobState.PAUSED, parked_chunks=2, dispatch_cursor=3)
+    ended, rows = settled(paused, [parked(2)])
+    assert (ended.job.state, ended.job.has_ended, ended.finish_due) == (JobState.PAUSED, True, False)
+    made, _ = settled(ended.job, [result(2)], rows.values())
+    assert (made.job.state, made.job.done, made.job.revision, made.finish_due) == (JobState.PAUSED, 1, 1, False)
+    assert (resume(made.job, at(2)).state, resume(made.job, at(2)).revision) == (JobState.FINISHING, 2)
 
 
 def test_a_resumed_job_does_not_pause_for_what_was_seen():
@@ -276,3 +285,53 @@ def test_sums_are_exact_whatever_their_size(values):
     for value in values:
         totals -= Totals(accepted=Portion(1, {"amount": value}))
     assert totals == Totals()
+
+
+TOO_LARGE = {"partial": 640, "expected": 58 * 1024 * 1024}
+
+
+def sounded(before, *results):
+    """Settle, and pause the job if its first chunk says so."""
+    return pause_too_large(settled(before, results)[0], MERGED_MOST)
+
+
+def test_a_job_that_cannot_fit_is_paused_after_its_first_chunk():
+    """Long before its last one, with the way out for a person to read."""
+    found = sounded(job(), result(1), result(0, **TOO_LARGE)).job
+    assert (found.state, found.sounded, found.done) == (JobState.PAUSED, TOO_LARGE["expected"], 2)
+    assert found.problem == (
+        "after chunk 0: the merged partial of workload 'billing' will have about 58 MiB, the limit is 16 and it has no split. "
+        "Give it one (split = by_key), deploy and submit anew; or, if later chunks repeat its accounts, "
+        "`sluice jobs resume nightly`"
+    )
+
+
+def test_it_is_paused_once():
+    """Its operator knows that later chunks repeat its accounts."""
+    paused = sounded(job(), result(0, **TOO_LARGE)).job
+    resumed = resume(paused, at(2))
+    assert (resumed.state, resumed.problem) == (JobState.RUNNING, None)
+    # Replayed, or of another revision.
+    assert sounded(replace(resumed, done=0), result(0, **TOO_LARGE)).job.state is JobState.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("before", "results"),
+    [
+        (job(1), [result(0, **TOO_LARGE)]),
+        (job(), [result(1, **TOO_LARGE)]),
+        (job(), [result(0)]),
+        (job(state=JobState.PAUSED), [result(0, **TOO_LARGE)]),
+    ],
+    ids=["has ended", "not the first chunk", "fits", "is paused"],
+)
+def test_nothing_else_is_paused_by_it(before, results):
+    """The end has its own bound, and a paused job keeps its reason."""
+    found = sounded(before, *results).job
+    assert (found.sounded, found.problem) == (None, None)
+
+
+def test_a_row_has_the_bytes_of_its_partial():
+    """By which its job is cut."""
+    (row,) = settled(job(), [result(1, partial=640)])[0].rows
+    assert row.partial == row.partial_bytes == 640

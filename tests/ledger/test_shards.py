@@ -10,8 +10,9 @@ from shared.grammar import is_job, shard_partition
 from shared.ledger import JobState
 from shared.messages import Finish, Segment, Shard
 from shared.pipeline.finish import Ending
+from shared.pipeline.finish_blobs import SHARDS, FinishPlan, SegmentBlobs
 from shared.pipeline.outputs import TotalsTable
-from shared.pipeline.segments import SHARD_BYTES, SHARDS, FinishPlan, SegmentBlobs
+from shared.pipeline.segments import SHARD_BYTES
 from shared.telemetry import events
 from shared.workloads import shard_of
 from tests.faults.plan import Plan

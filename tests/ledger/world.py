@@ -98,10 +98,19 @@ class World:
     """One job, its storage, and a settler and a finisher that may be made anew as after a crash."""
 
     def __init__(
-        self, connection_string, *, chunks=3, transport=None, workload=None, segment_chunks=None, shards=None, **options
+        self,
+        connection_string,
+        *,
+        chunks=3,
+        transport=None,
+        workload=None,
+        segment_chunks=None,
+        shards=None,
+        cut_above=None,
+        **options,
     ):
         self.chunks, self.options = chunks, options
-        self._segment_chunks, self._shards = segment_chunks, shards
+        self._segment_chunks, self._shards, self._cut_above = segment_chunks, shards, cut_above
         self.workload = workload or Summing()
         self.clock, self.parked = ManualClock(), MemoryParked()
         self.sent, self.told, self.later, self.rejected = [], [], [], {}
@@ -198,6 +207,7 @@ class World:
             content=base64.b64encode(packed).decode(),
             hash=hashlib.sha256(content).hexdigest(),
             length=len(packed),
+            partial=len(msgspec.json.encode(self.workload.combine(good))),
             accepted=outcomes[0],
             rejected=outcomes[1],
         )
@@ -245,6 +255,8 @@ class World:
             made._segments = replace(made._segments, segment_chunks=self._segment_chunks, apart=1)
         if self._shards is not None:
             made._segments = replace(made._segments, shards=self._shards)
+        if self._cut_above is not None:
+            made._segments = replace(made._segments, cut_above=self._cut_above)
         return made
 
     def _call(self):
@@ -296,7 +308,9 @@ class World:
                 blob = self.container("outputs", self.direct).get_blob_client(f"nightly/{revision}/{part['name']}")
                 content = blob.download_blob(decompress=False).readall()
                 assert hashlib.sha256(content).hexdigest() == part["sha256"]
-                lines = zstandard.ZstdDecompressor().decompressobj().decompress(content).splitlines()
+                lines = (
+                    zstandard.ZstdDecompressor().decompressobj(read_across_frames=True).decompress(content).splitlines()
+                )
                 assert len(lines) == part["items"]
                 found += map(json.loads, lines)
         return found

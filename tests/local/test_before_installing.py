@@ -43,7 +43,7 @@ def test_a_word_that_a_command_does_not_know_is_refused(never_installed, capsys,
     assert commands.main(words) == 1
     assert capsys.readouterr().err == (
         f"sluice {words[0]}: it does not know {words[1]!r}; it takes "
-        f"{'--browser or --others' if words[0] == 'setup' else 'no options'}\n"
+        f"{'--browser or --others or --parquet' if words[0] == 'setup' else 'no options'}\n"
     )
 
 

@@ -93,7 +93,7 @@ def _drop(publisher, case, job):
 
 
 def _states(people):
-    return {one["job"]: one for one in people.operator.asks("jobs", "list", "--most", 1000)["jobs"]}
+    return {one["job"]: one for one in people.operator.asks("jobs", "list", "--limit", 1000)["jobs"]}
 
 
 def _whole(people, job):

@@ -30,7 +30,7 @@ class World:
     def job(self, name):
         """Return a job by its id, or nothing."""
         operator = self.people.operator
-        names = [job["job"] for job in operator.asks("jobs", "list", "--most", 1000)["jobs"]]
+        names = [job["job"] for job in operator.asks("jobs", "list", "--limit", 1000)["jobs"]]
         return operator.asks("jobs", "show", name) if name in names else {}
 
     def becomes(self, name, state):
@@ -112,7 +112,7 @@ EXAMPLES = [
         'sluice gate close nightly --why "draining for the new version"',
         lambda world: world.gate()["state"] == "closed",
     ),
-    ("docs/operating.md", "sluice jobs list --most 100", _prints("after-1-held")),
+    ("docs/operating.md", "sluice jobs list --limit 100", _prints("after-1-held")),
     ("docs/operating.md", "sluice jobs watch first --timeout 300", _prints("complete")),
     ("docs/gate.md", 'sluice gate open nightly --why "the books are closed"', _opened(3)),
     ("docs/gate.md", "sluice gate close nightly", _holds("held")),

@@ -120,7 +120,7 @@ class OrderCampaign(ExitStack):
     def _orders_now(self):
         """Return each order as its customer reads it. One that is not there yet has no state."""
         names = [*(victim.name for victim in VICTIMS), OWN]
-        found = {one["order"]: one for one in self.operator.asks("orders", "list", "--most", 1000)["orders"]}
+        found = {one["order"]: one for one in self.operator.asks("orders", "list", "--limit", 1000)["orders"]}
         return {name: found.get(name, {"state": ""}) for name in names}
 
     def run(self):

@@ -153,7 +153,7 @@ class Rush:
 
     def orders(self):
         """Return every order as its customer reads it."""
-        return {one["order"]: one for one in self.operator.asks("orders", "list", "--most", 1000)["orders"]}
+        return {one["order"]: one for one in self.operator.asks("orders", "list", "--limit", 1000)["orders"]}
 
     def breaches(self):
         """Yield what does not add up, by the events and the answers."""

@@ -97,13 +97,6 @@ class Ward:
         return self.worlds[0].process(plan or Plan())
 
 
-class MemoryWard(Ward):
-    """One on a storage in memory."""
-
-    def wake(self):
-        """Wake nobody. The queues in memory know no peeking: they hide what was only looked at."""
-
-
 @pytest.fixture
 def make_ward(provisioned):
     """Make wards that are closed at the end."""
@@ -129,7 +122,7 @@ def make_ward_in_memory():
     def make(chunks=3):
         storage = MemoryStorage()
         opened.append(storage.connections())
-        return MemoryWard(storage, opened[-1].queues.get_queue_client("work-00"), chunks, MemoryWorld)
+        return Ward(storage, opened[-1].queues.get_queue_client("work-00"), chunks, MemoryWorld)
 
     yield make
     for connections in opened:

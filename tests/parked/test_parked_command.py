@@ -11,6 +11,7 @@ from azure.core.exceptions import ResourceExistsError
 
 from shared.errors import NotParkedError, RefusedError
 from shared.messages import Delivery
+from shared.operating.audit import acts_of
 from shared.parked import overflow
 from shared.parked.entry import ACCEPT, DOOR, NO_JOB, EntryState
 from shared.parked.parking import Parking, at_the_door, door_key
@@ -49,19 +50,20 @@ def test_the_beginning_of_a_fingerprint_and_of_a_key_is_enough(sluice, ward, ent
     assert done.stdout.splitlines()[-1] == "1 no answer"
     with ward.process() as process:
         table = process.connections.tables.get_table_client("audit")
-        (row,) = table.query_entities("target eq @target", parameters={"target": f"{entry.fingerprint} {entry.job}"})
-    assert row["what"] == "parked replay"
+        rows = table.query_entities("target eq @target", parameters={"target": f"{entry.fingerprint} {entry.job}"})
+        (one,) = acts_of(rows)
+    assert one.act.what == "parked replay"
 
 
 def test_the_transactions_of_an_entry_are_written_and_the_audit_says_to_whom(sluice, ward, entry):
     """From the one that failed, which was the first; `--most` bounds them."""
-    done = sluice("lines", entry.job, entry.key[:9], "--most", "2", "--why", "a customer asks")
+    done = sluice("lines", entry.job, entry.key[:9], "--limit", "2", "--why", "a customer asks")
     assert [json.loads(line)["amount"] for line in done.stdout.splitlines()] == ["0.10", "1.10"]
     assert "there are more" in done.stderr
     with ward.process() as process:
         table = process.connections.tables.get_table_client("audit")
-        (row,) = table.query_entities("target eq @target", parameters={"target": f"{entry.job} {entry.key}"})
-    assert (row["what"], row["why"], row["result"]) == ("parked lines", "a customer asks", "shown: 2 lines")
+        (one,) = acts_of(table.query_entities("target eq @target", parameters={"target": f"{entry.job} {entry.key}"}))
+    assert (one.act.what, one.act.why, one.act.result) == ("parked lines", "a customer asks", "shown: 2 lines")
 
 
 def test_a_selection_that_meets_nothing_is_status_1(sluice, entry):
@@ -125,17 +127,20 @@ def test_a_replay_nobody_answers_says_so(sluice, ward, entry):
     assert ward.queue.get_queue_properties().approximate_message_count == 1
     with ward.process() as process:
         table = process.connections.tables.get_table_client("audit")
-        (row,) = table.query_entities("target eq @job", parameters={"job": entry.job})
-    assert (row["who"], row["what"], row["why"]) == ("ann", "parked replay", "deployed")
-    assert first == f"replay {row['replay']} of 1"
+        (recorded,) = acts_of(table.query_entities("target eq @job", parameters={"job": entry.job}))
+    act = recorded.act
+    assert (act.who, act.what, act.why) == ("ann", "parked replay", "deployed")
+    assert first == f"replay {act.details['replay']} of 1"
     (listed,) = [
-        one for one in json.loads(sluice("replays", "--json").stdout)["replays"] if one["replay"] == row["replay"]
+        one
+        for one in json.loads(sluice("replays", "--json").stdout)["replays"]
+        if one["replay"] == act.details["replay"]
     ]
     assert (listed["state"], listed["who"], listed["result"]) == ("ended", "ann", "1 no answer")
-    assert row["replay"] in sluice("replays").stdout
-    again = json.loads(sluice("stop", row["replay"], "--by", "bo", "--json").stdout)
+    assert act.details["replay"] in sluice("replays").stdout
+    again = json.loads(sluice("stop", act.details["replay"], "--by", "bo", "--json").stdout)
     assert (again["state"], again["stopped_by"]) == ("ended", "")
-    assert sluice("follow", row["replay"]).stdout.splitlines()[-1] == "1 no answer"
+    assert sluice("follow", act.details["replay"]).stdout.splitlines()[-1] == "1 no answer"
 
 
 def test_nothing_happens_without_a_yes(sluice, ward, entry):

@@ -249,8 +249,9 @@ class Notes:
         self.suspected = suspected
         self.rows.setdefault(key, {})[delivery] = Mark.BEGUN
 
-    def note_failure(self, key, delivery, _error):
+    def note_failure(self, key, delivery, _error, tries):
         """Keep a mark."""
+        self.tries = tries
         self.rows.setdefault(key, {})[delivery] = Mark.ENDED
 
     def forget(self, key):
@@ -313,6 +314,15 @@ def test_a_failure_in_a_process_of_its_own_is_judged_as_if_it_were_raised_here(e
         assert judge(here) == judge(there)
     assert fingerprint_of(here, stage) == fingerprint_of(there, stage)
     assert cause_of(here, stage, "another remedy") == cause_of(there, stage, "mend it")
+
+
+@pytest.mark.parametrize(("error", "tries"), [(ValueError("odd"), POLICY.deliveries), (ConnectionError("down"), 0)])
+def test_the_note_of_a_failure_says_when_it_is_parked(error, tries):
+    """A person reads how many tries are left. What may pass is never parked."""
+    notes = Notes()
+    with pytest.raises(type(error)):
+        attempt(notes, 1, error)
+    assert notes.tries == tries
 
 
 def test_an_error_that_parks_is_parked_before_its_notes_are_forgotten():

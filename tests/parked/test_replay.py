@@ -18,10 +18,10 @@ from tests.process.world import NOON
 RECORDED = [
     "GET parked",
     "GET parked",
-    "PUT audit",
+    "POST audit",
     "PUT pending",
     "POST replays",
-    "PUT audit",
+    "POST audit",
     "PUT replays",
     "GET parked",
     "GET parked",

@@ -48,7 +48,7 @@ def test_none_takes_much_memory_or_time(report):
 def test_every_reason_is_shown_by_a_case(report):
     """A reason that the codec gives and no case reaches would be a promise that nobody has seen kept."""
     sources = [file for file in (ROOT / "shared" / "payload").glob("*.py") if file.name != "reasons.py"]
-    given = {Reason[name].value for file in sources for name in re.findall(r"Reason\.([A-Z_0-9]+)", file.read_text())}
+    given = {Reason[name].value for file in sources for name in re.findall(r"\bReason\.([A-Z_0-9]+)", file.read_text())}
     # A blob that is replaced between two reads: test_store makes that change.
     shown = {one["found"][1] for one in report["outcomes"]} | {Reason.PAYLOAD_REPLACED.value}
     assert given - shown == set()

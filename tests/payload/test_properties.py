@@ -11,8 +11,8 @@ from hypothesis import given, settings, strategies as st
 from shared.errors import RefusedError
 from shared.payload import Codec, Limits, open_envelope, read_submission
 from shared.payload.frames import Framing, compress, expand_file, expand_frame, write_frames
-from shared.payload.reading import split_lines
 from shared.payload.submission import Items
+from shared.payload.text_lines import split_lines
 from shared.refusals import BY_CODE, Reason
 from tests.payload.fetching import read_frames
 from tests.payload.hostile import MESSAGE_ID

@@ -23,6 +23,7 @@ from tests.payload.hostile import MESSAGE_ID
 from tests.payload.odd_lines import FRAMES_EACH, KINDS, Program, difference, frame
 
 LIMITS = Limits()
+EVERY = 1_000_000
 GOOD = b'{"account":"a-1","plan":"premium","quantity":"2.50","note":"x"}'
 WITHIN = b'{"account":"a-1","plan":"premium","quantity":"2.50","note":%b}'
 #: Every rule of docs/formats.md about a line, with one line each that breaks it in a field that billing ignores.
@@ -103,7 +104,7 @@ def test_a_rule_of_json_is_kept_at_every_door(rule):
     if len(line) < LIMITS.message_bytes:
         assert door_of_messages(line) == (reason, ())
     with pytest.raises(RefusedError, match=r"^(line_too_long: line 7|[a-z_0-9]+: line 7: )") as refused:
-        write_frames([(6, GOOD), (7, line)], io.BytesIO(), Framing(limits=LIMITS, is_strict=True))
+        write_frames([(6, GOOD), (7, line)], io.BytesIO(), Framing(limits=LIMITS, checked=EVERY))
     assert refused.value.reason == reason
 
 
@@ -130,7 +131,7 @@ def test_what_is_no_number_of_the_grammar_is_no_amount(spelt, count):
     assert [one.reason for one in processed.rejections] == ["bad_amount"]
     assert processed.rejected.sums is None
     with pytest.raises(RefusedError) as refused:
-        write_frames(enumerate(frame_around(line, count)), io.BytesIO(), Framing(sums=("quantity",), is_strict=True))
+        write_frames(enumerate(frame_around(line, count)), io.BytesIO(), Framing(sums=("quantity",), checked=EVERY))
     assert refused.value.reason == "bad_amount"
 
 
@@ -141,7 +142,7 @@ def test_a_number_of_the_grammar_is_an_amount(spelt, count):
     line = b'{"account":"a-1","plan":"premium","quantity":%b,"note":"x"}' % spelt.encode()
     wanted = EXACT.add(Decimal(AMOUNTS[spelt]), 2 * count * Decimal("2.50"))
     assert Decimal(run_lines(Counted(), frame_around(line, count), 0).accepted.sums["quantity"]) == wanted
-    framing = Framing(sums=("quantity",), is_strict=True)
+    framing = Framing(sums=("quantity",), checked=EVERY)
     assert write_frames(enumerate(frame_around(line, count)), io.BytesIO(), framing).sums == {"quantity": wanted}
 
 
@@ -153,13 +154,13 @@ def test_an_object_over_two_lines_and_two_on_one_are_three_bad_lines(around):
     assert processed.accepted.items == 2 * around
     assert [one.reason for one in processed.rejections] == ["not_json"] * 3
     with pytest.raises(RefusedError, match="line 1: "):
-        write_frames(enumerate(lines, 1), io.BytesIO(), Framing(sums=("quantity",), is_strict=True))
+        write_frames(enumerate(lines, 1), io.BytesIO(), Framing(sums=("quantity",), checked=EVERY))
 
 
 def test_a_line_feed_within_a_line_is_refused_by_its_number():
     """It would make two lines of one, and the frame another number of transactions than its index."""
     with pytest.raises(RefusedError, match="line 8 "):
-        write_frames([(7, GOOD), (8, b'{\n"a":1}')], io.BytesIO(), Framing(is_strict=True))
+        write_frames([(7, GOOD), (8, b'{\n"a":1}')], io.BytesIO(), Framing(checked=EVERY))
 
 
 def door_of_messages(line):
@@ -194,7 +195,7 @@ def test_no_door_takes_what_another_refuses(seed):
 def checked(line):
     """Return why `sluice submit` refuses a line."""
     try:
-        write_frames([(1, line)], io.BytesIO(), Framing(sums=("quantity",), is_strict=True))
+        write_frames([(1, line)], io.BytesIO(), Framing(sums=("quantity",), checked=EVERY))
     except RefusedError as refused:
         return str(refused.reason)
     return None

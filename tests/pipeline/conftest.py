@@ -21,7 +21,9 @@ from shared.pipeline.accept import Acceptance
 from shared.pipeline.dispatch import Dispatcher, Enclosing
 from shared.pipeline.plan import ChunkSizes, PlanStore
 from shared.pipeline.ready import ReadyTable
-from shared.pipeline.start import PutAgain, Starter
+from shared.pipeline.start import Starter
+from shared.workloads.billing import Billing
+from shared.workloads.registry import Workloads
 from tests.faults.plan import KilledError, killed
 from tests.gate.conftest import NOON, ManualClock, RecordedSignals
 from tests.ledger.memory_ledger import MemoryLedger
@@ -119,11 +121,9 @@ class Process:
             ledger=world.ledger,
             gates=world.gates,
             dispatcher=self.dispatcher,
-            again=PutAgain(ledger=world.ledger, dispatcher=self.dispatcher, clock=world.clock),
             direct=world.room,
             ready=self.ready,
             call_feeder=lambda seconds=0.0: world.calls.append(seconds),
-            hints=world.signals,
             pending=pending,
             clock=world.clock,
             overdue=timedelta(minutes=10),
@@ -139,7 +139,7 @@ class Process:
             clock=world.clock,
             sums={"billing": ("quantity",)},
             limits=limits,
-            sizes=ChunkSizes(CHUNK_ITEMS, None, None),
+            sizes=ChunkSizes(CHUNK_ITEMS, None, Workloads([Billing()])),
             overdue=timedelta(minutes=10),
         )
 

@@ -35,7 +35,7 @@ class Notes:
     def note_begun(self, _key, _count, _suspected):
         """Know nothing of it."""
 
-    def note_failure(self, _key, _count, _error):
+    def note_failure(self, _key, _count, _error, _tries):
         """Know nothing of it."""
 
     def of(self, _key):

@@ -120,6 +120,32 @@ def test_a_crash_puts_again_at_most_what_the_cursor_had_not_noted(world, accepte
     assert len(put) == 250 + dispatch.CURSOR_EVERY
 
 
+def pause_after(monkeypatch, world, method, calls):
+    """Pause the job once the dispatcher has made so many calls of a method."""
+    original, made = getattr(dispatch.Dispatcher, method), []
+
+    def call(self, *given, **more):
+        done = original(self, *given, **more)
+        made.append(method)
+        if len(made) == calls:
+            world.ledger.commit(replace(world.ledger.read(world.job), state=JobState.PAUSED))
+        return done
+
+    monkeypatch.setattr(dispatch.Dispatcher, method, call)
+
+
+def test_a_dispatch_stops_at_a_pause_and_a_resumed_job_goes_on_from_its_cursor(world, accepted, monkeypatch):
+    """At most the hundred that was under way is put after the pause, and it is noted."""
+    pause_after(monkeypatch, world, "prepare", 2)
+    assert accepted.dispatch(world.job)
+    paused = world.ledger.read(world.job)
+    assert (paused.state, paused.dispatch_cursor) == (JobState.PAUSED, 2 * dispatch.CURSOR_EVERY)
+    assert numbers(world) == list(range(2 * dispatch.CURSOR_EVERY))
+    world.ledger.commit(resume(paused, world.clock.now()))
+    assert accepted.dispatch(world.job)
+    assert numbers(world) == list(range(250))
+
+
 MARK = FirstChunkMark(gate="nightly", epoch=3, opened_at=NOON, seen_by="push")
 
 

@@ -11,6 +11,7 @@ from shared.concurrency import Decision, parse
 from shared.concurrency.fleet import FleetChange, RulesInForce, Worker
 from shared.ledger.records import JobState
 from shared.operating import explain_pace
+from shared.pipeline import start
 from shared.pipeline.fair import LEAST
 from shared.pipeline.feed import Fed
 from shared.topology import rooms, submission_queue
@@ -41,13 +42,13 @@ def accept(app, room, job, items):
 
 def test_a_job_that_does_not_fit_runs_to_its_end_by_the_feeder(app):
     """Its first chunks go at once, the others by turns, and nothing is left behind."""
-    accept(app, "", "large", 150)
+    accept(app, "", "large", 100)
     job = app.read("large")
-    assert (job.state, job.dispatch_cursor, job.chunks) == (JobState.DISPATCHING, 64, 150)
+    assert (job.state, job.dispatch_cursor, job.chunks) == (JobState.DISPATCHING, 64, 100)
     assert [key for key in rows(app)[0] if key.endswith("large")]
     app.work_off()
     job = app.read("large")
-    assert (job.state, job.totals.accepted.items, job.dispatch_cursor) == (JobState.COMPLETE, 300, 150)
+    assert (job.state, job.totals.accepted.items, job.dispatch_cursor) == (JobState.COMPLETE, 200, 100)
     assert rows(app) == ([], None)
     # A job that comes after that is put at once again.
     app.clock.advance(minutes=1)
@@ -57,7 +58,7 @@ def test_a_job_that_does_not_fit_runs_to_its_end_by_the_feeder(app):
 
 def test_a_small_job_of_another_room_ends_before_a_flood(app):
     """However many chunks of the first room wait."""
-    accept(app, "alpha", "flood", 400)
+    accept(app, "alpha", "flood", 200)
     accept(app, "beta", "tiny", 1)
     ended = []
     feeder = replace(app.feeder, pause=lambda _seconds: (app.go_on(0.0), ended.append(states(app))))
@@ -69,14 +70,119 @@ def test_a_small_job_of_another_room_ends_before_a_flood(app):
 
 def test_a_job_says_that_it_waits_for_its_turn(app):
     """Also one of which nothing was put: its plan was made long ago."""
-    accept(app, "alpha", "flood", 400)
-    accept(app, "alpha", "next", 200)
+    accept(app, "alpha", "flood", 120)
+    accept(app, "alpha", "next", 20)
     reader, now = app.stores.job_reader(1), app.clock.now()
     first, second = (explain_pace(reader.look(f"alpha~{job}"), now) for job in ("flood", "next"))
-    assert first[0] == "336 of its 400 chunks wait for their turn on the queues"
-    assert second[0] == "200 of its 200 chunks wait for their turn on the queues, behind 1 older job of its room"
+    assert first[0] == "56 of its 120 chunks wait for their turn on the queues"
+    assert second[0] == "20 of its 20 chunks wait for their turn on the queues, behind 1 older job of its room"
     app.work_off()
     assert explain_pace(reader.look("alpha~next"), now) == []
+
+
+def lose_all(app, room, job, items):
+    """Accept a job, have all of it put by a feeder and lost, and let the tick find that."""
+
+    def lose(seconds=0.0):
+        app.others.queues.get_queue_client("work-00").clear_messages()
+        app.clock.advance(seconds=seconds)
+
+    accept(app, room, job, items)
+    lose()
+    app.bus.complete(app.bus.waiting("permits"))
+    assert replace(app.feeder, pause=lose).follow() is Fed.EMPTY
+    lose(3600)
+    app.bus.complete(app.bus.waiting("permits"))
+    app.app.tick()
+
+
+def test_a_small_job_of_another_room_ends_before_lost_chunks_that_are_put_again(app):
+    """All chunks of the first room were lost, and take turns as if they were new."""
+    lose_all(app, "alpha", "flood", 300)
+    row = app.read("flood", "alpha")
+    assert (row.state, row.dispatch_cursor, row.again_from) == (JobState.RUNNING, 300, 0)
+    assert chunks_on_queue(app) == []
+    reader = app.stores.job_reader(1)
+    assert "chunks that were lost wait for their turn on the queues" in explain_pace(
+        reader.look("alpha~flood"), app.clock.now()
+    )
+    accept(app, "beta", "tiny", 1)
+    ended = []
+    feeder = replace(app.feeder, pause=lambda _seconds: (app.go_on(0.0), ended.append(states(app))))
+    assert feeder.follow() is Fed.EMPTY
+    app.work_off()
+    assert states(app) == (JobState.COMPLETE, JobState.COMPLETE)
+    assert ended.index((JobState.RUNNING, JobState.COMPLETE)) < 3
+    row = app.read("flood", "alpha")
+    assert (row.totals.accepted.items, row.done, row.again_from) == (600, 300, None)
+    assert rows(app) == ([], None)
+
+
+def test_lost_chunks_of_a_limited_room_are_put_within_its_limit(app):
+    """They are on no queue, so they do not count as put."""
+    lose_all(app, "alpha", "flood", 120)
+    put_shares(app, "{rooms: {alpha: {most: 12}}}")
+    app.clock.advance(seconds=11)
+    seen = []
+    assert feed_slowly(app, seen) is Fed.EMPTY
+    assert (len(seen[0]), max(map(len, seen))) == (12, 12)
+    app.work_off()
+    assert app.read("flood", "alpha").state is JobState.COMPLETE
+
+
+def test_lost_chunks_go_before_the_rest_of_their_job(app, monkeypatch):
+    """The job was not all put when the first part was lost."""
+    monkeypatch.setattr(start, "MOST_AT_ONCE", 10)
+    accept(app, "", "large", 100)
+    app.others.queues.get_queue_client("work-00").clear_messages()
+    app.bus.complete(app.bus.waiting("permits"))
+    app.clock.advance(seconds=3600)
+    app.app.tick()
+    row = app.read("large")
+    assert (row.state, row.dispatch_cursor, row.again_from) == (JobState.DISPATCHING, 64, 0)
+    app.work_off()
+    row = app.read("large")
+    assert (row.state, row.done, row.dispatch_cursor, row.again_from) == (JobState.COMPLETE, 100, 100, None)
+    assert rows(app) == ([], None)
+
+
+def test_a_job_that_is_paused_while_its_lost_chunks_wait_goes_on_at_its_place(app):
+    """A feeder hands over with the place noted; the next one finds the pause, and a resume brings the job back."""
+    lose_all(app, "", "large", 200)
+    app.bus.complete(app.bus.waiting("permits"))
+    assert replace(app.feeder, patience=0.0).follow() is Fed.HANDED_OVER
+    row = app.read("large")
+    assert (row.again_from, len(chunks_on_queue(app))) == (LEAST, LEAST)
+    app.stores.ledger.commit(replace(row, state=JobState.PAUSED, problem="why"))
+    app.bus.complete(app.bus.waiting("permits"))
+    assert app.feeder.follow() is Fed.EMPTY
+    assert (app.read("large").again_from, rows(app)) == (LEAST, ([], None))
+    app.stores.job_operator.resume("large")
+    app.app.tick()
+    app.work_off()
+    row = app.read("large")
+    assert (row.state, row.done, row.again_from) == (JobState.COMPLETE, 200, None)
+
+
+def test_a_feeder_that_dies_puts_lost_chunks_twice_and_never_too_few(app):
+    """The next one begins at the place that the row has."""
+    lose_all(app, "", "large", 200)
+
+    class DiedError(BaseException):
+        """The process ended here."""
+
+    def die(_seconds):
+        raise DiedError
+
+    app.bus.complete(app.bus.waiting("permits"))
+    with pytest.raises(DiedError):
+        replace(app.feeder, pause=die).follow()
+    assert (app.read("large").again_from, len(chunks_on_queue(app))) == (0, LEAST)
+    app.feeder.call()
+    app.work_off()
+    row = app.read("large")
+    assert (row.state, row.totals.accepted.items, row.done) == (JobState.COMPLETE, 400, 200)
+    assert rows(app) == ([], None)
 
 
 def states(app):
@@ -86,7 +192,7 @@ def states(app):
 
 def test_what_a_dead_feeder_put_and_did_not_note_is_put_again_and_counts_once(app):
     """It dies at its first rest; the next one finds its row, and goes on from the cursor."""
-    accept(app, "", "large", 150)
+    accept(app, "", "large", 100)
 
     class DiedError(BaseException):
         """The process ended here."""
@@ -100,7 +206,7 @@ def test_what_a_dead_feeder_put_and_did_not_note_is_put_again_and_counts_once(ap
     assert rows(app)[1] is not None
     app.work_off()
     job = app.read("large")
-    assert (job.state, job.totals.accepted.items, job.done) == (JobState.COMPLETE, 300, 150)
+    assert (job.state, job.totals.accepted.items, job.done) == (JobState.COMPLETE, 200, 100)
     assert rows(app) == ([], None)
 
 
@@ -197,7 +303,7 @@ def test_an_urgent_job_runs_ahead_of_its_room(app):
     put_shares(app, "{urgent: 25%}")
     now = app.clock.now()
     app.stores.fleet.report(Worker(name="w", at=now, started_at=now, in_flight=4, done=10, busy=100.0))
-    accept(app, "alpha", "flood", 400)
+    accept(app, "alpha", "flood", 120)
     app.bus.complete(app.bus.waiting("permits"))
     assert replace(app.feeder, patience=0.0).follow() is Fed.HANDED_OVER
     app.submit("soon", 40, "alpha", deadline=now + timedelta(minutes=5))
@@ -213,7 +319,7 @@ def test_an_urgent_job_runs_ahead_of_its_room(app):
 
 def test_a_call_that_finds_the_right_to_feed_taken_ends_while_its_holder_lives(app):
     """Without a row of the holder it comes again: the holder may be about to end."""
-    accept(app, "", "large", 150)
+    accept(app, "", "large", 100)
     app.bus.complete(app.bus.waiting("permits"))
     lease = app.stores.slots.lease_feeder()
     assert app.feeder.follow() is Fed.TAKEN
@@ -233,7 +339,7 @@ def test_a_call_that_finds_the_right_to_feed_taken_ends_while_its_holder_lives(a
 
 def test_the_tick_calls_a_feeder_if_the_call_was_lost(app):
     """The pointer beside the ready row stays until nothing waits."""
-    accept(app, "", "large", 150)
+    accept(app, "", "large", 100)
     app.bus.complete(app.bus.waiting("permits"))
     app.app.tick()
     assert len(app.bus.waiting("permits")) == 1

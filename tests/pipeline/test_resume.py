@@ -8,6 +8,7 @@ from shared.ledger.records import JobState
 from shared.operating.job_acts import Resume
 from shared.pending import DISPATCH_POINTER
 from shared.pipeline.dispatch import FinishCall
+from tests.pipeline.test_start import waiting
 
 
 @pytest.fixture
@@ -34,3 +35,13 @@ def test_a_resumed_job_leaves_a_pointer_that_is_due_and_a_hint(world, paused, is
     paused.starter.go_on(world.job)
     assert [message["chunk"] for message in world.queues.on("work-")] == [0]
     assert world.ledger.read(world.job).state is JobState.RUNNING
+
+
+def test_a_resumed_job_of_which_lost_chunks_wait_is_looked_at_at_once(world, paused):
+    """All of it was put before it was paused, and some of that again."""
+    row = world.ledger.read(world.job)
+    world.ledger.commit(replace(row, dispatch_cursor=row.chunks, again_from=0))
+    assert paused.resume.resume(world.job).state is JobState.RUNNING
+    assert world.signals.sent == [world.job]
+    paused.starter.go_on(world.job)
+    assert world.job in waiting(paused)

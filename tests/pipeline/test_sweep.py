@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from shared.gate.state import Reading
-from shared.ledger.records import JobState
+from shared.ledger.records import ChunkRow, ChunkState, JobState
 from shared.ledger.settlement import Fronts, Watermark
 from shared.pending import FINISH_POINTER, JOB_POINTER, Due, Followers, Pointer
 from shared.pipeline import accept, start
@@ -140,13 +140,10 @@ def test_a_job_whose_dispatch_never_came_is_dispatched(world, sweep):
     assert world.ledger.read(world.job).state is JobState.RUNNING
 
 
-def test_a_dispatch_that_ran_out_of_time_goes_on_at_the_next_tick_where_there_is_no_bus(world, sweep):
+def test_a_dispatch_that_ran_out_of_time_goes_on_at_the_next_tick(world, sweep):
     """The pointer that it left is due at once; a tick that has no time for it either leaves it to the one after."""
     sweep.process.plan(world.submission(CHUNK_ITEMS), "m1")
-    sweep.process.starter.hand_over(world.job)
-    assert world.signals.sent == [world.job]
-    world.signals.is_down = True
-    sweep.process.starter.hand_over(world.job)
+    sweep.process.starter.leave_to_tick(world.job)
     sweep(0, until=world.clock.monotonic())
     assert world.ledger.read(world.job).dispatch_cursor == 0
     assert sweep(1) == 1
@@ -428,53 +425,66 @@ def test_a_finish_message_that_waits_in_a_backlog_is_not_sent_again(world, sweep
     assert len(world.queues.sent) == 1
 
 
-def test_thousands_of_lost_chunks_are_put_again_in_slices_and_handed_over(world, sweep, monkeypatch):
-    """A slice, its note, the next; at the end of the time another invocation goes on at the place that the row has."""
+@pytest.fixture
+def lost(world, sweep, monkeypatch):
+    """A function that follows the pointers, of a job whose 25 chunks are lost. More than 10 wait for their turn."""
     monkeypatch.setattr(accept, "plan_of", lambda *given: in_chunks_of_one(given))
-    monkeypatch.setattr(start, "SLICE", 10)
+    monkeypatch.setattr(start, "MOST_AT_ONCE", 10)
     sweep.process.accept(world.submission(25), "m1")
     assert len(sent_chunks(world)) == 25
-    world.clock.advance(minutes=11)
-    starter, job = sweep.process.starter, world.ledger.read(world.job)
-    starter.put_again(job, world.clock.monotonic())
-    assert (sent_chunks(world), world.ledger.read(world.job).again_from) == ([*range(10)], 10)
-    assert world.signals.sent == [world.job]
-    starter.go_on(world.job)
-    assert (sent_chunks(world), world.ledger.read(world.job).again_from) == ([*range(10, 25)], None)
+    return sweep
 
 
-def test_a_repetition_whose_hand_over_was_lost_goes_on_from_its_place(world, sweep, monkeypatch):
-    """The pointer leads to it without a turn: what is left had its turn, and what was put again waits."""
-    monkeypatch.setattr(accept, "plan_of", lambda *given: in_chunks_of_one(given))
-    monkeypatch.setattr(start, "SLICE", 10)
-    sweep.process.accept(world.submission(25), "m1")
-    sent_chunks(world)
-    whole = start.PutAgain.put
-    monkeypatch.setattr(start.PutAgain, "put", lambda self, job, _until: whole(self, job, 0))
-    sweep()
-    assert sent_chunks(world) == [*range(10)]
-    world.fronts.until = world.clock.now() - timedelta(hours=1)
-    sweep()
-    assert sent_chunks(world) == [*range(10, 20)]
-    sweep()
-    assert sent_chunks(world) == [*range(20, 25)]
-    sweep()
-    assert sent_chunks(world) == []
+def test_many_lost_chunks_wait_for_their_turn(world, lost, told):
+    """The tick puts none of them: their place is noted, their ready row is there, and a feeder is called."""
+    lost()
+    assert (sent_chunks(world), world.calls) == ([], [0.0])
+    assert world.ledger.read(world.job).again_from == 0
+    [row] = [row for row in lost.process.ready.read("") if row.job == world.job]
+    assert (row.cursor, row.chunks) == (0, 25)
+    waiting(lost.process)
+    assert told(events.JOB_OVERDUE) == [{"job": world.job, "chunks": 25, "silent_seconds": 660}]
 
 
-def test_a_process_that_ends_between_a_slice_and_its_note_puts_one_slice_twice(world, sweep, monkeypatch):
-    """Never one too few."""
-    monkeypatch.setattr(accept, "plan_of", lambda *given: in_chunks_of_one(given))
-    monkeypatch.setattr(start, "SLICE", 10)
-    sweep.process.accept(world.submission(25), "m1")
-    sent_chunks(world)
+def test_few_of_many_chunks_are_put_again_at_once(world, lost):
+    """All others have ended."""
+    rows = [
+        ChunkRow(job=world.job, chunk=number, state=ChunkState.DONE, revision=1, settled_at=world.clock.now())
+        for number in range(15)
+    ]
+    world.ledger.commit(replace(world.ledger.read(world.job), done=15), rows)
+    lost()
+    assert (sent_chunks(world), world.calls) == ([*range(15, 25)], [])
+    assert world.ledger.read(world.job).again_from is None
+
+
+def test_a_process_that_ends_before_its_ready_row_leaves_it_to_the_next_tick(world, lost, monkeypatch):
+    """The place alone brings no feeder, so the job stays silent, and the tick after writes the row."""
     with monkeypatch.context() as patched:
-        patched.setattr(start, "change", lambda *_, **__: killed())
+        patched.setattr(start.ReadyTable, "add", lambda *_: killed())
         with pytest.raises(KilledError):
-            sweep()
-    assert sent_chunks(world) == [*range(10)]
-    sweep(1)
-    assert sent_chunks(world) == [*range(25)]
+            lost()
+    assert (world.ledger.read(world.job).again_from, lost.process.ready.read("")) == (0, [])
+    lost(1)
+    assert (waiting(lost.process), sent_chunks(world)) == ([world.job], [])
+
+
+def test_lost_chunks_that_wait_keep_their_ready_row(world, lost, told):
+    """Its loss is repaired by the next look, which reads no rows of chunks and tells nothing twice."""
+    lost()
+    assert waiting(lost.process) == [world.job]
+    world.ledger.rows = lambda _job: killed()
+    lost()
+    assert waiting(lost.process) == [world.job]
+    assert len(told(events.JOB_OVERDUE)) == 1
+
+
+def test_a_hint_leads_lost_chunks_to_their_turn_too(world, lost):
+    """Such as that of a resume."""
+    lost()
+    assert waiting(lost.process) == [world.job]
+    lost.process.starter.go_on(world.job)
+    assert (waiting(lost.process), sent_chunks(world)) == ([world.job], [])
 
 
 def test_a_job_that_waits_for_its_turn_is_not_put_around_the_feeder(world, sweep, told):

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from msgspec import structs
 
-from shared.ledger import MOST_ROWS
+from shared.ledger import MERGED_MOST, MOST_ROWS
 from shared.usage import load as load_prices
 from tools.planning.azure_limits import LIMITS
 from tools.planning.capacity import STEPS, ceilings, finish_seconds, publish_seconds, stages
 from tools.planning.capacity_bill import bury, count_requests, memory, price_load
-from tools.planning.load import Load, Machines
+from tools.planning.load import Load, Machines, account_json
 from tools.planning.measured import MEANINGS, Constants, Shares, constants
 
 #: Round figures: the model's own are measured anew from time to time.
@@ -201,13 +201,35 @@ def test_every_limit_of_azure_names_its_source():
 def test_a_job_of_many_chunks_is_merged_in_segments_by_several_instances():
     """By their number or by their bytes; each segment costs some requests."""
     load = replace(TEN, has_split=False)
-    assert [replace(load, accounts=one).segments(FOUND) for one in (1, 500, 8_000)] == [4, 4, 43]
+    assert [replace(load, accounts=one).segments(FOUND) for one in (1, 500, 8_000)] == [4, 4, 54]
     assert Load(transactions=1_000_000).segments(FOUND) == 1
     alone, shared = (finish_seconds(load, replace(MANY, round_trip=0.0), FOUND, one) for one in (1, 4))
     merged = load.job_chunks * (FOUND.finish_chunk + 500 * FOUND.merge)
     assert alone - shared == pytest.approx(merged * 3 / 4)
-    many, fewer = replace(load, accounts=8_000), structs.replace(FOUND, account_bytes=1)
-    assert count_requests(many, FOUND).storage - count_requests(many, fewer).storage == 10 * (43 - 5)
+    many = replace(load, accounts=8_000)
+    rows = -(-8_000 // MOST_ROWS) - -(-500 // MOST_ROWS)
+    assert count_requests(many, FOUND).storage - count_requests(load, FOUND).storage == 10 * (54 - 4) + rows
+
+
+def test_a_job_of_large_partials_is_published_span_after_span():
+    """Beyond 256 MiB of partials; ten million accounts take two spans a shard, and few requests more than their rows."""
+    few, many = (Load(transactions=10_000_000, accounts=one) for one in (500, 10_000_000))
+    assert (few.spans(FOUND), many.spans(FOUND), many.shards(FOUND)) == (0, 2, 16)
+    assert replace(many, has_split=False).spans(FOUND) == 0
+    asked, rows = count_requests(many, FOUND).storage, 16 * -(-10_000_000 // 16 // MOST_ROWS)
+    assert rows < asked < 1.07 * rows
+    (held,) = (one.most for one in memory(many, Machines(), FOUND) if one.stage == "finish")
+    assert held < 256 * 2**20
+
+
+def test_a_load_that_one_process_cannot_merge_is_known_beforehand():
+    """By the bound of the code; with `split` it has none."""
+    load = Load(transactions=10_000_000, accounts=1_000_000)
+    fits = MERGED_MOST // account_json()
+    assert not load.is_too_large
+    assert replace(load, has_split=False).is_too_large
+    assert not replace(load, accounts=fits, has_split=False).is_too_large
+    assert replace(load, accounts=fits + 1, has_split=False).is_too_large
 
 
 def test_totals_in_shards_are_written_side_by_side():

@@ -23,7 +23,7 @@ from shared.parked.poison_policy import (
 from shared.payload import Limits
 from shared.pipeline.alone import Alone
 from shared.pipeline.outputs import run_in_parts
-from shared.workloads.registry import Workloads
+from shared.workloads.registry import Workloads, raise_first
 from tests.faults.memory.storage import MemoryStorage
 from tests.process.world import LINES, MemoryWorld, Sales
 
@@ -123,11 +123,19 @@ def test_one_that_takes_too_long_in_all_is_ended():
 def test_an_error_there_is_an_error_here(how, kind, nature):
     """With its place in the workload and its transaction. Its words, which may quote data, are in the cause alone."""
     with pytest.raises(FailedAloneError) as failed:
-        run(alone("Suspect", how))
+        raise_first(run(alone("Suspect", how)).left, len(LINES))
     cause = failed.value.failed.cause
     assert (failed.value.failed.kind, nature_of(failed.value), cause.failed_item) == (kind, nature, 104)
     assert re.search(r"suspects\.py:\d+ _meet", cause.place)
     assert "secret" not in str(failed.value)
+
+
+@pytest.mark.parametrize("kind", ["Suspect", "AtOnce", "Waiting"])
+def test_all_that_fail_there_are_known_here(kind):
+    """Each by its own number, by any call that a workload may have. The others are done."""
+    ran = run(Alone(loaded=loaded(kind, "bug", "4.10 7.10")))
+    assert [(number, error.failed.cause.failed_item) for number, error in ran.left] == [(104, 104), (107, 107)]
+    assert ran.accepted.items == len(LINES) - 2
 
 
 def test_one_that_cannot_start_says_nothing_about_its_chunk():
@@ -173,7 +181,7 @@ def suspect():
     """Return a world whose chunk runs alone as the app has it, with a workload that ends its process."""
     world = MemoryWorld(MemoryStorage())
     runner = alone("Suspect", "exit status")
-    world.run_alone = lambda _workload, *rest: runner("suspect", *rest)
+    world.run_alone = lambda _workload, *rest, **more: runner("suspect", *rest, **more)
     return world
 
 
@@ -197,7 +205,7 @@ def test_a_chunk_that_ends_its_process_is_parked_at_its_third_delivery(suspect):
 def test_a_chunk_that_died_of_its_neighbour_comes_through(suspect):
     """It ran in a process of its own once, and is done. Its notes are forgotten."""
     runner = Alone(loaded=loaded("Suspect"))
-    suspect.run_alone = lambda _workload, *rest: runner("suspect", *rest)
+    suspect.run_alone = lambda _workload, *rest, **more: runner("suspect", *rest, **more)
     died(suspect, 2)
     suspect.deliver(3)
     assert (suspect.entry, suspect.sent[0].accepted.items) == (None, 10)
@@ -209,7 +217,7 @@ def test_a_chunk_that_died_of_its_neighbour_comes_through(suspect):
 def test_a_person_reads_that_a_chunk_is_suspect(suspect):
     """Until it ends: here an error of an unknown nature has it delivered again, and then says so itself."""
 
-    def look(*_):
+    def look(*_, **_more):
         with suspect.process() as process:
             (one,) = process.attempts.list_failures(suspect.job)
         seen.append((one.deliveries, one.words))

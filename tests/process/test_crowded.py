@@ -15,5 +15,5 @@ def test_no_crowd_of_submissions_takes_much_memory():
     found = apart(sent)
     assert found["peak"] <= MOST_MEMORY
     assert found["states"] == {one.job: one.state for one in sent}
-    # Nothing failed on the way but what was to be paused.
-    assert [one for one in found["failures"] if "SLUICE_MERGED_MIB" not in one] == []
+    # Nothing failed on the way. On a slow machine some wait too long for memory, and come again.
+    assert [one for one in found["failures"] if not one.endswith("the message is redelivered")] == []

@@ -91,11 +91,11 @@ def test_a_result_of_the_version_before_is_still_read():
 
 def test_a_result_is_unpacked_within_its_bound_and_one_of_the_version_before_is_taken_as_it_is():
     """Another program's blob must not fill the memory of the finisher."""
-    assert unpack_result("j/1/0", zstandard.compress(b"{}")) == b"{}"
-    assert unpack_result("j/1/0", b'{"job":"j"}') == b'{"job":"j"}'
+    assert unpack_result("j/1/0", zstandard.compress(b"{}")) == (b"{}", b"")
+    assert unpack_result("j/1/0", b'{"job":"j"}') == (b'{"job":"j"}', b"")
     bomb = zstandard.compress(b" " * (Limits().result_most + 1))
     whole = zstandard.compress(b"{}")
-    for broken in (bomb, whole[:-1], whole + b"x"):
+    for broken in (bomb, whole[:-1]):
         with pytest.raises(ResultRefusedError, match="j/1/0"):
             unpack_result("j/1/0", broken)
 

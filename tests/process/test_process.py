@@ -1,8 +1,8 @@
 """Processing a chunk: the result, the message about it, and what happens to a chunk that comes again or fails."""
 
 import base64
-import itertools
 import os
+import re
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -191,18 +191,20 @@ def test_a_failing_workload_parks_at_the_fifth_delivery(world):
 
 def test_a_workload_that_leaves_parks_at_the_fifth_delivery_with_its_place_and_its_transaction(world):
     """What it raised is no Exception. Its process lives, so it is a failure like any other, and no death."""
-    numbers = itertools.count()
-    world.workload.fault = lambda _sale: leave() if next(numbers) % 8 == 7 else None
+    world.workload.fault = lambda sale: leave() if sale.amount == Decimal("7.10") else None
     with ThreadPoolExecutor(1) as worker:
         for count in range(1, DEFAULT_POLICY.deliveries):
             assert isinstance(worker.submit(world.deliver, count).exception(), UserExitError)
             with world.process() as process:
                 (failed,) = process.attempts.list_failures(world.job)
-            assert (failed.kind, failed.deliveries) == ("SystemExit", count)
+            assert (failed.kind, failed.deliveries, failed.left, failed.items) == ("SystemExit", count, 1, 10)
+            words = rf"1 of 10 is tried again: SystemExit at leave \(test_process\.py:\d+\), try {count} of 5"
+            assert re.fullmatch(words, failed.words)
         worker.submit(world.deliver, DEFAULT_POLICY.deliveries).result()
     entry = world.entry
     assert (entry.reason, entry.attempts, entry.state) == ("failed:SystemExit", 5, EntryState.OPEN)
-    assert (entry.found, entry.failed_item) == ("SystemExit: no price today", world.message.first_id + 7)
+    found = "SystemExit: no price today; 1 of 10 transactions failed"
+    assert (entry.found, entry.failed_item) == (found, world.message.first_id + 7)
     assert entry.place.startswith("test_process.py:")
     assert [sent.reason for sent in world.sent] == ["failed:SystemExit"]
 
@@ -237,6 +239,7 @@ def test_a_parked_chunk_that_is_delivered_again_is_not_run_again(world):
     world.workload.fault = fail
     world.deliver(DEFAULT_POLICY.deliveries)
     world.workload.fault = lambda _sale: None
+    world.workload.runs = 0
     world.deliver(DEFAULT_POLICY.deliveries + 1)
     assert world.workload.runs == 0
     assert [sent.reason for sent in world.sent] == ["failed:ZeroDivisionError"] * 2

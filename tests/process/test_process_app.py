@@ -60,3 +60,19 @@ def test_a_chunk_that_ends_each_instance_is_parked_with_its_transaction(provisio
         entry = until(lambda: stores.parked_table.find(world.job, chunk_key(0, 1)))
     assert (entry.reason, entry.attempts, entry.failed_item) == ("killed_its_worker", 3, 104)
     assert "SIGSEGV after" in entry.found
+
+
+def test_a_chunk_with_limits_leases_lots(provisioned, start):
+    """No more than the setting says, and it gives them back at its end."""
+    start(SLUICE_WORKLOADS="tests.process.limits_process:Calling", SLUICE_LIMITS="bank=32/s")
+    world = World(provisioned)
+    with Connections(provisioned.connection_string) as connections:
+        queue = connections.queues.get_queue_client("work-00")
+        queue.send_message(encode(msgspec.structs.replace(world.message, workload="calling")).decode(), time_to_live=-1)
+        stores = Stores(connections, dequeue=Dequeue.TRIGGER)
+        stores.wake_workers()
+        until(lambda: next(iter(stores.parked_table.entries(world.job)), None))
+        lots = {blob.name for blob in stores.container("permits").list_blobs(name_starts_with="rate-bank-")}
+        until(lambda: not stores.slots.list_leased_lots("bank"))
+    assert lots
+    assert lots <= {"rate-bank-000", "rate-bank-001"}

@@ -14,7 +14,7 @@ from azure.servicebus.exceptions import ServiceBusError
 
 from shared.azure.connections import Connections
 from shared.errors import ResultNotSentError
-from shared.ledger import ChunkRow, Job, PlanBlob, TableLedger
+from shared.ledger import MERGED_MOST, ChunkRow, Job, PlanBlob, TableLedger
 from shared.memory import Memory
 from shared.messages import ChunkMessage, Delivery, encode
 from shared.parked.cause_index import CauseIndex
@@ -26,9 +26,11 @@ from shared.parked.poison_policy import Attempts
 from shared.payload.frames import Codec, compress
 from shared.payload.payload_store import PayloadStore, PayloadStores
 from shared.payload.reading import WORK, PayloadReader
+from shared.pipeline.call_limits import Paced
 from shared.pipeline.outputs import run_in_parts
 from shared.pipeline.process import Processor, Tools
 from shared.pipeline.results import ResultStore, StoredResult, hash_result, open_content, read_result, unpack_result
+from shared.pipeline.so_far import SoFarStore
 from shared.workloads import Line, Rejected, Total
 from shared.workloads.registry import Workloads
 from tests.faults.plan import Plan
@@ -122,13 +124,17 @@ class World:
         self.storage, self.clock = storage, ManualClock()
         self.job = f"job-{next(_numbers)}-{id(self):x}"
         self.sent, self.begun, self.finishing, self.workload = [], [], Finishing(), Sales()
+        self.merged_most = MERGED_MOST
         self.message = self._published(lines)
         #: Runs a suspect. None of these tests ends a process by its workload, but those that hand in the real one.
         self.run_alone = self._run_here
+        #: Lets a chunk with limits begin.
+        self.pace = None
         self.body = encode(self.message)
 
-    def _run_here(self, _workload, parts, first_number, limits):
-        return run_in_parts(self.workload, parts, first_number, limits)
+    def _run_here(self, _workload, parts, first_number, limits, *, makes_lines, turns):
+        workload = self.workload if turns is None else Paced(self.workload, turns)
+        return run_in_parts(workload, parts, first_number, limits, makes_lines=makes_lines)
 
     def _published(self, lines):
         frames, stored = [], b""
@@ -189,7 +195,7 @@ class World:
         """The result in the last message, and the lines of its rejections."""
         message = self.sent[-1]
         packed = open_content("", message.content, message.hash)
-        content = unpack_result("", packed)
+        content, _ = unpack_result("", packed)
         result, lines = read_result(content)
         return StoredResult("", hash_result(content), len(packed), result), list(map(json.loads, lines))
 
@@ -217,6 +223,7 @@ class Process:
         tables = self.connections.tables
         self.ledger = TableLedger(tables.get_table_client("jobs"), tables.get_table_client("jobindex"))
         self.results = ResultStore(blobs.get_container_client("results"))
+        self.so_far = SoFarStore(blobs.get_container_client("results"))
         self.causes = CauseIndex(tables.get_table_client("decisions"), uuid.uuid4().hex)
         container = blobs.get_container_client("parked")
         self.overflow = Overflow(container, self.causes, world.clock)
@@ -230,13 +237,16 @@ class Process:
                 read=PayloadReader(PayloadStores(blobs.get_container_client), Memory(WORK)),
                 ledger=self.ledger,
                 results=self.results,
+                so_far=self.so_far,
                 send=self._send,
                 parking=parking,
                 deliveries=Deliveries(self.attempts, parking),
                 finishing=world.finishing,
                 run_alone=world.run_alone,
+                pace=world.pace,
                 note_first=world.begun.append,
                 clock=world.clock,
+                merged_most=world.merged_most,
             )
         )
 

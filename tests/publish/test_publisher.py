@@ -195,3 +195,38 @@ def test_a_file_has_the_lines_that_were_written(objects):
     text = b"\n".join(lines)
     for content in (text, text + b"\n", gzip.compress(text)):
         assert list(read_file(io.BytesIO(content))) == list(enumerate(lines, 1))
+
+
+@pytest.mark.parametrize("count", [20, 10_000, 10_001, 25_000])
+def test_the_first_lines_are_read_strictly_and_the_rest_is_left_to_the_workers(dropped, publisher, count):
+    """Whatever is behind them; a small payload is read whole."""
+    content = b"{}\n" * (count - 1) + b"{'not': 'JSON'}\n"
+    lines = [(number, line) for number, line in enumerate(content.splitlines(), 1)]
+    for submit in (
+        lambda job, **given: publisher.submit_file(job=job, file=io.BytesIO(content), **given),
+        lambda job, **given: publisher.submit_lines(job=job, lines=lines, **given),
+    ):
+        for wish in ({"check": True}, {"sums": ["amount"]}, *([{}] if count <= 10_000 else [])):
+            with pytest.raises(RefusedError, match=f"not_json: line {count}: "):
+                submit("job-1", **wish)
+        if count > 10_000:
+            sent = submit("job-1")
+            assert (sent.items, sent.checked) == (count, 10_000)
+            assert publisher.submit(job="job-2", transactions=[{}] * count, check=True).checked == count
+
+
+def test_a_declaration_goes_with_the_sums_that_are_added_up(dropped, publisher):
+    """Both are proven by the job; a number of transactions that is not that of the payload is refused at once."""
+    declare = {"fee": Decimal("1E+2"), "items": 3}
+    sent = publisher.submit(job="job-1", transactions=usages(3), sums=["amount"], declare=declare)
+    wanted = {"fee": Decimal(100), "amount": Decimal("0.03")}
+    assert (dropped.submission().declared.sums, sent.sums) == (wanted, wanted)
+    with pytest.raises(RefusedError, match="count_mismatch: 4 transactions are declared, its index has 3"):
+        publisher.submit(job="job-2", transactions=usages(3), declare={"items": 4})
+    for wrong, error in (
+        ({"amount": 1}, "is to be added up"),
+        ({"items": "x"}, "whole number"),
+        ({"fee": "1e2"}, "bad_sum"),
+    ):
+        with pytest.raises((ValueError, RefusedError), match=error):
+            publisher.submit(job="job-2", transactions=iter([]), sums=["amount"], declare=wrong)

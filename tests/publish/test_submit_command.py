@@ -24,29 +24,12 @@ from shared.topology import rooms, topology
 from tests import command
 from tests.publish.test_hints import hints_on
 from tests.waiting import LIMIT, until
-from tools.local.azurite.launcher import Azurite
 from tools.local.paths import ROOT
 from tools.local.provision import provision
 
 SLUICE = Path(sys.executable).parent / "sluice"
 BILLING = "shared.workloads.billing:Billing"
 LINES = [json.dumps({"id": number, "quantity": "0.25"}) for number in range(3000)]
-
-
-@pytest.fixture(scope="module")
-def storage():
-    """A storage account that no other test uses: the command names the real queue."""
-    with Azurite.start() as own:
-        provision(own.connection_string, topology())
-        yield own.connection_string
-
-
-@pytest.fixture
-def queue(storage):
-    """Its queue of submissions, empty."""
-    with QueueClient.from_connection_string(storage, "submissions") as client:
-        client.clear_messages()
-        yield client
 
 
 @pytest.fixture
@@ -94,7 +77,27 @@ def test_a_file_becomes_a_job(storage, queue, usage, tmp_path):
     assert said["declared"] == {"items": 3000, "sums": {"quantity": "750.00"}}
     assert said["job"].startswith("usage-2026-11-")
     assert "sent 3,000 transactions" in done.stdout
+    assert "checked: all 3,000 lines; the workers read every line" in done.stdout
     assert done.stdout.splitlines()[-1] == f"watch it with: sluice jobs watch {said['job']}"
+
+
+def test_the_first_lines_are_checked_and_all_of_them_on_demand(storage, queue, tmp_path):
+    """A faulty line behind them is left to the workers, and the command says how far it read."""
+    (tmp_path / "long.ndjson").write_text("\n".join([*["{}"] * 10_000, "{'id': 1}"]))
+    checked = sluice(storage, "long.ndjson", "--check", cwd=tmp_path)
+    assert (checked.returncode, checked.stderr.partition(": byte")[0][:32]) == (1, "sluice: not_json: line 10001: Ex")
+    assert queue.peek_messages() == []
+    done = sluice(storage, "long.ndjson", cwd=tmp_path)
+    assert "checked: the first 10,000 of 10,001 lines; the workers read every line" in done.stdout
+    assert len(queue.peek_messages()) == 1
+
+
+def test_totals_of_another_system_are_declared_and_no_line_is_read_for_them(storage, queue, usage, tmp_path):
+    """They need not be right: the job proves them."""
+    done = sluice(storage, usage, "--declare", "quantity=749.5", "--declare", "items=3000", "--json", cwd=tmp_path)
+    assert (json.loads(done.stdout)["sums"], json.loads(done.stdout)["checked"]) == ({"quantity": "749.5"}, 3000)
+    (message,) = queue.peek_messages(32)
+    assert json.loads(message.content)["sluice"]["declared"] == {"items": 3000, "sums": {"quantity": "749.5"}}
 
 
 def test_a_hint_follows_where_there_is_a_bus(storage, queue, usage, tmp_path):
@@ -149,6 +152,12 @@ def test_an_unreadable_line_is_named_and_nothing_is_sent(storage, queue, tmp_pat
         (("usage.ndjson", "--gate", "a/b"), 1, "'a/b'"),
         (("usage.ndjson", "--deadline", "2026-11-21T06:00"), 2, "no time zone"),
         (("empty.ndjson",), 1, "empty"),
+        (("usage.ndjson", "--declare", "quantity"), 2, "FIELD=AMOUNT"),
+        (("usage.ndjson", "--declare", "items=1", "--declare", "items=1"), 2, "once"),
+        (("usage.ndjson", "--declare", "quantity=1", "--sum", "quantity"), 2, "--sum"),
+        (("usage.ndjson", "--declare", "quantity=1e3"), 1, "bad_sum"),
+        (("usage.ndjson", "--declare", "items=2"), 1, "count_mismatch: 2 transactions are declared"),
+        (("usage.ndjson", "--declare", "items=two"), 2, "'two' is no number"),
     ],
 )
 def test_a_wrong_call_is_one_clear_message(storage, queue, tmp_path, call):

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 #: What somebody starts: the app, the command and the local stack; all that is in them counts.
-ROOTS = ("function_app.py", "functions", "capabilities", "console", "tools/cli", "tools/local")
+ROOTS = ("function_app.py", "functions", "capabilities", "tools/cli", "tools/local")
 #: The public names: whoever installed the wheel uses them.
 PUBLIC = "sluice"
 #: Packages of which every definition has a caller.

@@ -12,6 +12,7 @@ from capabilities.registration import events as order_events
 from capabilities.registration.entities import STARTS, STARTS_IN_ORDER
 from capabilities.registration.order import order_home
 from capabilities.registration.order_messages import seats_home
+from capabilities.registration.public_messages import PlaceOrder
 from capabilities.registration.roll_check import FirstAnswer, check_roll
 from capabilities.registration.selling import OutOfTurnError
 from shared.azure import Destination
@@ -62,7 +63,7 @@ def test_the_first_roll_of_an_opening_stays(world):
     world.stores.held_work.keep(_like(message, "a-late-one"))
     assert world.stores.rolls.open(GATE, state) == made
     before, batch = next(world.stores.rolls.batches(GATE, state, None, lambda: None))
-    assert (before, [entry.id for entry in batch]) == ("", [*ids, "a-late-one"])
+    assert (before, [entry.id for entry in batch]) == ([], [*ids, "a-late-one"])
 
 
 def _like(entry, id_):
@@ -102,7 +103,7 @@ def test_starts_on_the_queue_of_before_are_taken(world):
     open_conference(world)
     place(world, "order-1", gate=GATE)
     entry = next(world.stores.held.pages(GATE))[0]
-    world.verbs.starts.send([entry], "")
+    world.verbs.starts.send([entry], ())
     (body,) = world.peek_session("starts-in-order", GATE)
     commands = decode_commands(body)
     world.verbs._core.publisher.send([bundle_parcel(Destination("bus", STARTS), commands)])
@@ -274,6 +275,30 @@ def test_starts_that_come_in_another_order_are_answered_in_that_of_the_roll(worl
         world.verbs.starts.take([body])
     world.verbs.seats.sell(world.peek_session(LANE, seats_home("c1")))
     assert answered(world, ids) == ids
+
+
+def test_each_conference_of_a_roll_keeps_its_order_over_a_handover(world, monkeypatch):
+    """The next process reads back on the roll to the last order of each conference that it sends starts of."""
+    monkeypatch.setattr("shared.gate.rolls.BATCH", 4)
+    for name in ("c1", "c2"):
+        world.take("conference", id=name, conference=name, seats={"a": {"price": "5.00", "quota": 9}})
+    world.pump()
+    wanted, last = {}, {}
+    for number, name in enumerate(("c2", "c1", "c1", "c1", "c2", "c1", "c1", "c1", "c1", "c2")):
+        world.verbs.orders.place(PlaceOrder(order=f"order-{number}", conference=name, seats={"a": 1}, gate=GATE))
+        wanted[f"order-{number}"], last[name] = last.get(name, ""), f"order-{number}"
+    world.stores.gate_operator.open(GATE, by="ann")
+    state, read = world.stores.gates.read(GATE), []
+    for before, batch in world.stores.rolls.batches(GATE, state, None, lambda: None):
+        homes = world.verbs.starts._homes
+        monkeypatch.setattr(homes, "load", lambda key, load=homes.load: (read.append(key), load(key))[1])
+        world.stores.held_work.send(batch, before)
+        world.stores.held_work.forget_all(batch)
+        world.restart()
+    commands = [one for body in world.peek_session(STARTS_IN_ORDER, GATE) for one in decode_commands(body)]
+    named = {one.body["start"]["order"]: one.body["start"].get("after", "") for one in commands}
+    assert named == wanted
+    assert read == [order_home(f"order-{number}") for number in (3, 2, 1, 0, 7, 6, 5, 4)]
 
 
 def answers(**versions):

@@ -15,7 +15,11 @@ from tools.local.paths import ROOT
 from tools.local.wheel import INSIDE, NotMovableError, rewrite
 
 #: Loaded only where SLUICE_TELEMETRY asks for them, by an operator who has added their library.
-OPTIONAL = {"sluice._shared.telemetry.otel", "sluice._shared.telemetry.printing"}
+OPTIONAL = {
+    "sluice._shared.payload.parquet_rows",
+    "sluice._shared.telemetry.otel",
+    "sluice._shared.telemetry.printing",
+}
 IMPORT_EVERYTHING = f"""
 import importlib, pkgutil, sluice, sys
 names = [one.name for one in pkgutil.walk_packages(sluice.__path__, "sluice.", onerror=print)]
@@ -112,7 +116,7 @@ def test_the_wheel_has_one_package_and_its_data(wheel):
         assert content.read(f"{info}/top_level.txt") == b"sluice\n"
         inside = {name for name in names if name.endswith(".py")}
     files = {"py.typed", "host.json", "_shared/usage/prices.json", "_tools/planning/measured.json"}
-    files |= {f"_console/{path.relative_to(ROOT / 'console')}" for path in ROOT.glob("console/[st]*/*.*")}
+    files |= {f"_{path.relative_to(ROOT)}" for path in ROOT.glob("capabilities/console/[st]*/*.*")}
     assert {f"sluice/{name}" for name in files} <= names
     apart = ("tools/local", "tools/packages")
     whole = {path.relative_to(ROOT).as_posix() for name in INSIDE for path in (ROOT / name).rglob("*.py")}
@@ -177,7 +181,9 @@ def test_the_command_runs_from_the_wheel(operator, tmp_path):
     )
     idle = json.loads(operator.check(operator.sluice, "cost", "idle", "--json", folder=tmp_path))
     assert idle["polling_seconds"]
-    render = "from sluice._console.render import templates; print(templates().get_template('now.html').name)"
+    render = (
+        "from sluice._capabilities.console.render import templates; print(templates().get_template('now.html').name)"
+    )
     assert operator.check(operator.python, "-c", render, folder=tmp_path) == "now.html\n"
 
 
@@ -223,7 +229,7 @@ def test_a_cause_has_the_same_fingerprint_in_the_app_and_in_the_wheel(publisher,
         ("from shared import __version__ as b\n", "from sluice._shared import __version__ as b\n"),
         ("import json, shared.ids as c, tools.cli.main as d\n", "import json, sluice._shared.ids as c, sluice._tools.cli.main as d\n"),
         ("x = 'ü'; from shared.ids import a\n", "x = 'ü'; from sluice._shared.ids import a\n"),
-        ("def f():\n    from console.app import (\n        a,\n    )\n", "def f():\n    from sluice._console.app import (\n        a,\n    )\n"),
+        ("def f():\n    from capabilities.console.app import (\n        a,\n    )\n", "def f():\n    from sluice._capabilities.console.app import (\n        a,\n    )\n"),
         ("from sharedness import a\nfrom .shared import b\nfrom sluice.errors import c\n", None),
         ("'''See from shared.ids import a'''\nx = 'from shared.ids import a'\n", None),
         ("x = ['shared', 'shared.', 'a shared.ids', 'shared.workloads.billing:Billing']\n", None),

@@ -18,7 +18,6 @@ SOURCES = (
     "sluice",
     "shared",
     "capabilities",
-    "console",
     "tools/__init__.py",
     "tools/planning",
     "tools/conformance",

@@ -141,7 +141,7 @@ def test_pages_name_what_stays():
 def test_every_file_that_is_named_is_there():
     """`tests/gate/test_release.py` and the like, in any document."""
     named = re.findall(
-        r"`((?:shared|sluice|console|tests|tools|functions|infra)/[\w./-]+\.(?:py|json|bicep|kql|yaml))`",
+        r"`((?:shared|sluice|capabilities|tests|tools|functions|infra)/[\w./-]+\.(?:py|json|bicep|kql|yaml))`",
         "\n".join(DOCUMENTS.values()),
     )
     assert named

@@ -15,14 +15,14 @@ PACKAGES = ("tools/packages/functions-local-host/src", "tools/packages/servicebu
 #: Folders, and the extras that they may import from, besides the base.
 FOLDERS = {
     ("shared", "sluice"): (),
-    ("functions", "console", "function_app.py"): ("app",),
+    ("functions", "capabilities/console", "function_app.py"): ("app",),
     ("tools/cli", "tools/planning", "tools/conformance", "tools/project"): ("app", "cli"),
     ("tools/local", *PACKAGES): ("app", "cli", "local", "dev"),
 }
 #: Imported only where the environment has them: an extra, an operator, another environment, a newer Python or
 #: a tests' app brings them.
 BROUGHT = {
-    "shared": {"compression", "opentelemetry", "yaml"},
+    "shared": {"compression", "opentelemetry", "pyarrow", "yaml"},
     PACKAGES[0]: {"azure_functions_worker", "triggers"},
 }
 DISTRIBUTIONS = packages_distributions()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("sluice", "shared", "functions", "capabilities", "console", "tools")
+SOURCES = ("sluice", "shared", "functions", "capabilities", "tools")
 PACKAGES = sorted(path.parent.name for path in ROOT.glob("shared/*/__init__.py"))
 #: Modules that are imported by their own names, each with its reason.
 BESIDE_THE_DOOR = {

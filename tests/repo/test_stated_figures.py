@@ -6,10 +6,10 @@ import re
 
 import pytest
 
+from capabilities.console.pages.rules import MOST_MESSAGES
 from capabilities.registration.order_process import MOST_SKIPPED
 from capabilities.registration.public_messages import MOST_QUOTA, MOST_TYPES
 from capabilities.registration.seats import KEPT_FOR
-from console.pages.rules import MOST_MESSAGES
 from shared import memory
 from shared.app.app import GATES_TAKE
 from shared.azure import connections, pushback
@@ -30,7 +30,7 @@ from shared.pipeline import cleanup, results, sweep
 from shared.pipeline.dispatch import CURSOR_EVERY
 from shared.pipeline.outputs import PART_BYTES
 from shared.pipeline.plan import SPARED
-from shared.pipeline.segments import SEGMENT_BYTES, SEGMENT_CHUNKS
+from shared.pipeline.segments import SEGMENT_BYTES, SEGMENT_CHUNKS, SEGMENT_LINES, SEGMENT_PARTIAL
 from shared.processes import MOST_EVENTS, STUCK_AFTER, table_homes
 from shared.settings import SETTINGS
 from shared.topology import GUARD
@@ -189,7 +189,13 @@ STATED = [
     ("ledger.md", f"cut to {LONGEST_LINE:,} characters"),
     ("ledger.md", f"have more than {LIMITS.rejected_text_most // MIB} MiB"),
     ("ledger.md", f"up to {PART_BYTES // MIB} MiB of lines"),
-    ("ledger.md", f"at most {SEGMENT_CHUNKS}, whose results have at most {SEGMENT_BYTES // MIB} MiB"),
+    (
+        "ledger.md",
+        (
+            f"up to {SEGMENT_CHUNKS} neighbouring chunks, whose results have at most {SEGMENT_BYTES // MIB} MiB together, compressed, and "
+            f"whose partials have at most {SEGMENT_PARTIAL // MIB} MiB as JSON. Their lines have at most {SEGMENT_LINES // MIB} MiB"
+        ),
+    ),
     ("ledger.md", f"| one segment | {ONE_SEGMENT} | | two segments | {TWO_SEGMENTS} |"),
     ("ledger.md", f"at {cleanup.SWEEP_HOUR:02}:00 UTC"),
     ("ledger.md", f"{cleanup.PAGE:,} blobs of a container"),

@@ -82,7 +82,9 @@ class Driver:
         self._app = find("app").App(self._connections, settings, workloads, stores=self._stores)
         # Its processes end at a request, and never by the workload, which another process could not load.
         run, processor = find("pipeline.outputs").run_in_parts, self._app.stages.processor
-        processor._tools = replace(processor._tools, run_alone=lambda name, *chunk: run(workloads.find(name), *chunk))
+        processor._tools = replace(
+            processor._tools, run_alone=lambda name, *chunk, **_: run(workloads.find(name), *chunk)
+        )
         # Jobs of five chunks have several segments and several shards, as large ones do.
         finisher = self._app.stages.finisher
         made = find("pipeline").Finisher(replace(finisher._tools, shard_bytes=1))

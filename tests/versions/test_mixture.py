@@ -14,18 +14,19 @@ SHARED = Path(shared.__file__).parent
 
 #: A version to come, whose finish plans say half of the cuts. First as it must be done: under a higher version.
 _HALVED = (
-    ("pipeline/segments.py", "cuts=cuts, v=1 if cuts == 1 else 2)", "cuts=cuts // 2, v={v})"),
-    ("pipeline/segments.py", "return max(self.cuts, self.shards)", "return max(self.cuts * (2 if self.v == {v} else 1), self.shards)"),
-    ("pipeline/segments.py", "choose_shards(size, self.cuts, shard_bytes)", "choose_shards(size, self.cuts_of_each, shard_bytes)"),
-    ("versions.py", '"finish plan": 2', '"finish plan": {v}'),
+    ("pipeline/finish_blobs.py", "cuts=cuts, v=1 if cuts == 1 else 2 if cuts <= SHARDS else 3)", "cuts=cuts // 2, v={v})"),
+    ("pipeline/finish_blobs.py", "return max(self.cuts, self.shards)", "return max(self.cuts * (2 if self.v == {v} else 1), self.shards)"),
+    ("pipeline/finish_blobs.py", "choose_shards(size, self.cuts, shard_bytes)", "choose_shards(size, self.cuts_of_each, shard_bytes)"),
+    ("versions.py", '"finish plan": 3', '"finish plan": {v}'),
 )  # fmt: skip
 #: A version to come whose results have a field that must be read.
 _LATER_RESULTS = (
     ("messages.py", "    #: The trace context of the chunk's work; left out when tracing is off, or", "    must: str = 'be read'\n    #: Or"),
-    ("messages.py", "    trace: str | None = None\n    v: int = VERSION\n\n\nclass Results", "    trace: str | None = None\n    v: int = 2\n\n\nclass Results"),
-    ("pipeline/settle.py", "if any(result.v != VERSION for result in found.results):", "if False:"),
-    ("pipeline/settle.py", "if result.v != VERSION:", "if result.v not in {1, 2}:"),
-    ("versions.py", '"result": 1', '"result": 2'),
+    ("messages.py", "    trace: str | None = None\n    v: int = VERSION\n\n\nclass Results", "    trace: str | None = None\n    v: int = 3\n\n\nclass Results"),
+    ("pipeline/process.py", "v=STREAMS_VERSION if stored.result.streams else VERSION,", "v=3,"),
+    ("pipeline/settle.py", "if any(result.v not in _VERSIONS for result in found.results):", "if False:"),
+    ("pipeline/settle.py", "if result.v not in _VERSIONS:", "if result.v not in {1, 2, 3}:"),
+    ("versions.py", '"result": 2', '"result": 3'),
 )  # fmt: skip
 #: One whose work messages have a kind more: it finishes jobs by it.
 _LATER_KIND = (
@@ -101,7 +102,7 @@ def test_a_release_goes_on_with_small_jobs_whose_plans_are_in_their_rows(release
 @pytest.mark.parametrize(
     ("name", "edits"),
     [
-        ("plans", [(file, before, after.replace("{v}", "3")) for file, before, after in _HALVED]),
+        ("plans", [(file, before, after.replace("{v}", "4")) for file, before, after in _HALVED]),
         ("results", _LATER_RESULTS),
     ],
 )

@@ -131,6 +131,21 @@ class ChangesTransaction(Shops):
         return sale.shop, sale.amount
 
 
+class ChangesValues(Shops):
+    """Empties each value that it has added."""
+
+    def map(self, sale, number):
+        return {sale.shop: sale.amount}
+
+    def combine(self, mapped):
+        partial: dict[str, Any] = {}
+        for value in mapped:
+            for shop, amount in value.items():
+                partial[shop] = partial.get(shop, 0) + amount
+            value.clear()
+        return partial
+
+
 class NotAssociative(Shops):
     def merge(self, left, right):
         both = super().merge(left, right)
@@ -196,6 +211,7 @@ FAULTS = {
     WrongShard: "shard",
     LostInSplit: "whole",
     ChangesTransaction: "input",
+    ChangesValues: "values",
     NotAssociative: "associative",
     EmptyCounts: "nothing",
     RandomNumbers: "same",

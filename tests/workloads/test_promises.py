@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from docs.examples.enrichment import Enrichment
-from shared.pipeline.segments import MERGED_MOST
+from shared.ledger import MERGED_MOST
+from shared.pipeline import LARGEST, STREAM_MOST
 from shared.promises.check import shrink
 from shared.promises.measure import SAMPLE, Measured, measure
 from shared.promises.promises import PROMISES, State
@@ -222,3 +223,89 @@ def test_measures_tell_how_a_job_grows():
     grown = Measured(sizes=[(1_000, 50_000), (2_000, 60_000)])
     assert grown.largest_job == 2_000 + (MERGED_MOST - 60_000) // 10
     assert Measured(sizes=[(1_000, 50_000), (2_000, 50_000)]).largest_job == 10_000_000
+
+
+class Lined:
+    """Makes lines alone."""
+
+    name, transaction, sums = "lined", faulty.Sale, ("amount",)
+    calls = 0
+
+    def map(self, sale, number):
+        return sale.shop
+
+    def lines(self, sale, number, shop):
+        yield Line({"number": number, "shop": shop})
+
+
+class Unsteady(Lined):
+    """Counts its calls, which no run repeats."""
+
+    def lines(self, sale, number, shop):
+        Lined.calls += 1
+        yield Line({"call": Lined.calls})
+
+
+class Listing(Lined):
+    """Makes lists of one shop."""
+
+    def lines(self, sale, number, shop):
+        yield Line([number] if shop == "shop-7" else {"number": number})
+
+
+def test_a_workload_with_lines_alone_keeps_its_promises():
+    """The four parts that it leaves out are tried as nothing."""
+    report = check(Lined())
+    assert named(report) == [], report
+
+
+def test_lines_that_differ_between_runs_are_found():
+    """The first credited result counts, so another run would be in vain."""
+    report = check(Unsteady())
+    assert named(report) == ["same"], report
+    assert report.findings[0].found == "another run gave other lines of its transactions"
+
+
+def test_a_wrong_line_is_found_with_its_transaction():
+    """By the smallest sample: one line."""
+    report = check(Listing())
+    assert named(report) == ["runs"], report
+    assert report.findings[0].found.startswith("TypeError: a line is no JSON object: [")
+    assert [json.loads(line)["shop"] for line in report.findings[0].lines] == ["shop-7"]
+
+
+def test_a_chunk_that_would_make_too_many_lines_is_found():
+    """Its result would be refused, and the chunk parked."""
+    each = STREAM_MOST // LARGEST
+    assert Measured(ran=100, line_bytes=100 * each).large is None
+    assert Measured(ran=100, line_bytes=100 * (each + 1)).large.startswith(
+        f"a transaction makes {each + 1:,} bytes of lines"
+    )
+
+
+def limited(rate, **more):
+    """Return a workload whose calls have this limit."""
+    return type("Limited", (Lined,), {"limits": {"bank": rate}, **more})()
+
+
+def test_a_report_says_how_long_limits_take():
+    """The trials themselves call without them."""
+    report = check(limited("100/s"))
+    assert named(report) == [], report
+    assert "  limit bank: 100/s, so a million transactions take 2.9 hours; the trials called without it" in str(report)
+
+
+def test_a_limit_at_which_no_chunk_ends_is_found():
+    """The app would not start with it."""
+    report = check(limited("30/min"))
+    assert named(report) == ["speed"], report
+    assert report.findings[0].found.startswith(
+        "at the limit bank of 30/min a chunk of 1,000 transactions takes 2,120 s"
+    )
+
+
+def test_limits_with_map_many_are_found():
+    """As the start of the app says it."""
+    report = check(limited("100/s", map_many=lambda *_: []))
+    assert named(report) == ["usable"]
+    assert "limits counts calls of map" in report.findings[0].found

@@ -165,3 +165,39 @@ def test_the_largest_result_fits_its_kibibyte():
     )
     assert len(encode(result)) <= MOST_BYTES
     assert trim_result(result).requests == result.requests
+
+
+@pytest.mark.parametrize(
+    ("limits", "found"),
+    [
+        ({"bank": "-100/s"}, "the limit bank is '-100/s', expected 1 to 1600 calls in a second or a minute"),
+        ({"bank": "0/s"}, "expected 1 to 1600"),
+        ({"bank": "1601/s"}, "expected 1 to 1600"),
+        ({"bank": "100/h"}, "expected 1 to 1600"),
+        ({"bank": 100}, "the limit bank is '100'"),
+        ({"The Bank": "100/s"}, "a limit is called 'The Bank', expected at most 40 small letters"),
+        ({1: "100/s"}, "a limit is called '1'"),
+        ("100/s", "its `limits` is a str, expected a dict"),
+    ],
+)
+def test_limits_that_are_none_stop_the_start(limits, found):
+    """The error says how they are written."""
+    with pytest.raises(WorkloadsRefusedError, match=found):
+        Workloads([variant(limits=limits)])
+
+
+def test_limits_count_calls_of_map_alone():
+    """A call of `map_many` is one for a whole chunk. Without limits it is as before."""
+    with pytest.raises(WorkloadsRefusedError, match="limits counts calls of map, so leave out one of the two"):
+        Workloads([variant(limits={"bank": "100/s"}, map_many=lambda *_: [])])
+    assert not Workloads([variant(limits={}, map_many=lambda *_: [])]).limits
+
+
+def test_one_limit_of_two_workloads_has_one_rate():
+    """Both count against it."""
+    one, same = variant(limits={"bank": "100/s"}), variant(name="same", limits={"bank": "100/s"})
+    assert {name: str(rate) for name, rate in Workloads([one, same]).limits.items()} == {"bank": "100/s"}
+    with pytest.raises(
+        WorkloadsRefusedError, match="the limit bank is 30/min in workload 'other', and 100/s in another"
+    ):
+        Workloads([one, variant(name="other", limits={"bank": "30/min"})])

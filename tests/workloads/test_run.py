@@ -13,7 +13,8 @@ from hypothesis import given, strategies as st
 from shared.parked.poison_policy import cause_of, reason_of
 from shared.telemetry import describe_error
 from shared.workloads import Rejected
-from shared.workloads.registry import run_lines, sums_of, with_amounts
+from shared.workloads.isolate import MOST_TRACED
+from shared.workloads.registry import isolate_lines, run_lines, sums_of, with_amounts
 
 
 class Amount(msgspec.Struct):
@@ -209,21 +210,154 @@ def test_what_is_no_exception_fails_the_chunk_with_its_place_and_its_transaction
     assert isinstance(error, Exception)
     cause = cause_of(error, "process", "correct it")
     assert (cause.reason, cause.failed_item) == (f"failed:{type(exit_).__name__}", 102)
-    assert cause.found == f"{type(exit_).__name__}: {exit_}"
+    assert cause.found == f"{type(exit_).__name__}: {exit_}; 1 of 5 transactions failed"
     assert cause.place.startswith("test_run.py:")
     assert describe_error(error) == type(exit_).__name__
 
 
-def test_a_call_that_is_cancelled_because_another_failed_does_not_speak_for_it():
+def test_a_call_that_is_cancelled_because_another_met_an_outage_does_not_speak_for_it():
     """The failure of the one counts, and not the ends of those that waited beside it."""
 
     class Slow(Waiting):
         async def map(self, _one, number):
             if number == 103:
-                raise LookupError
+                raise ConnectionResetError
             await asyncio.Event().wait()
 
-    assert isinstance(run_in_thread(Slow()), LookupError)
+    assert isinstance(run_in_thread(Slow()), ConnectionResetError)
+
+
+class Counting(Adding):
+    """Fails for transactions whose units are 1, in the call that `fails` names; keeps the numbers of all its calls of `map`."""
+
+    def __init__(self, error=LookupError):
+        self.error, self.numbers = error, []
+
+    def map(self, one, number):
+        """Fail for some."""
+        self.numbers.append(number)
+        if one.units == 1:
+            raise self.error(number)
+        return super().map(one, number)
+
+
+class CountingWaiting(Counting):
+    """The same, after a wait."""
+
+    async def map(self, one, number):
+        """Wait, then fail for some."""
+        await asyncio.sleep(0)
+        return super().map(one, number)
+
+
+class CountingMany(Counting):
+    """The same, by one call for many."""
+
+    def map_many(self, transactions, numbers):
+        """Fail if one of them does."""
+        return [self.map(*one) for one in zip(transactions, numbers, strict=True)]
+
+
+class CountingCombine(Counting):
+    """Fails when it combines."""
+
+    def map(self, one, number):
+        """Let every one pass."""
+        self.numbers.append(number)
+        return Rejected("negative") if one.amount < 0 else (number, one.amount, one.units)
+
+    def combine(self, mapped):
+        """Fail if one of them does."""
+        if any(units == 1 for _, _, units in mapped):
+            raise self.error
+        return [(number, amount) for number, amount, _ in mapped]
+
+
+KINDS = [Counting, CountingWaiting, CountingMany, CountingCombine]
+sent = st.builds(lambda amount, units: {"amount": f"{amount:f}", "units": units}, amounts, st.sampled_from([0, 0, 1]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(st.lists(sent | bad, max_size=20), st.integers(0, 10**9))
+def test_what_fails_is_left_and_changes_nothing_else(kind, documents, first):
+    """Portions, partial and rejections of the others are those of a chunk without it."""
+    lines = [json.dumps(one).encode() for one in documents]
+    guilty = {n for n, one in enumerate(documents) if isinstance(one, dict) and one.get("units") == 1}
+    if kind is CountingCombine:
+        # A rejected transaction is not combined.
+        guilty -= {n for n in guilty if Decimal(documents[n]["amount"]) < 0}
+    found = isolate_lines(kind(), lines, range(first, first + len(lines)))
+    assert [number - first for number, _ in found.left] == sorted(guilty)
+    quiet = [line for n, line in enumerate(lines) if n not in guilty]
+    others = run_lines(Adding(), quiet, first)
+    assert [amount for _, amount in found.partial] == [amount for _, amount in others.partial]
+    assert (found.accepted, found.rejected) == (others.accepted, others.rejected)
+    numbers = [number for number, _ in found.partial] + [one.number for one in found.rejections]
+    assert sorted([*numbers, *(number for number, _ in found.left)]) == list(range(first, first + len(lines)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "calls"), [(Counting, 64), (CountingWaiting, 64), (CountingMany, 190), (CountingCombine, 64)]
+)
+@pytest.mark.parametrize("guilty", [0, 31, 63])
+def test_one_that_fails_costs_few_calls_more(kind, calls, guilty):
+    """By `map` no call more. By `map_many` at most three times as many: each half is called again until one is alone."""
+    workload = kind()
+    lines = [json.dumps({"amount": "1", "units": int(n == guilty)}).encode() for n in range(64)]
+    found = isolate_lines(workload, lines, range(64))
+    assert [number for number, _ in found.left] == [guilty]
+    assert set(workload.numbers) == set(range(64))
+    assert len(workload.numbers) <= calls
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("error", [ConnectionResetError, TimeoutError, MemoryError])
+def test_what_may_pass_is_nobodys_own(kind, error):
+    """An outage, or a lack of memory, fails the chunk as a whole."""
+    workload = kind(error)
+    with pytest.raises(error):
+        isolate_lines(workload, [b'{"amount":"1"}', b'{"amount":"1","units":1}'] * 4, range(8))
+
+
+def test_after_an_outage_map_calls_no_more():
+    """A service that is down is not called for each of the others."""
+    workload = Counting(ConnectionResetError)
+    with pytest.raises(ConnectionResetError):
+        isolate_lines(workload, [b'{"amount":"1","units":1}'] * 8, range(8))
+    assert workload.numbers == [0]
+
+
+def test_one_error_object_stands_for_every_transaction_that_raised_it():
+    """A library may raise the same object again. The number is each one's own."""
+    error = LookupError("none")
+    found = isolate_lines(Counting(lambda _number: error), [b'{"amount":"1","units":1}'] * 3, range(7, 10))
+    assert [number for number, _ in found.left] == [7, 8, 9]
+
+
+def test_a_combine_of_which_no_value_is_guilty_fails_the_chunk():
+    """Each half of them can be combined, and the whole cannot: it is no transaction's fault."""
+
+    class Small(Adding):
+        def combine(self, mapped):
+            if len(mapped) > 2:
+                raise OverflowError
+            return list(mapped)
+
+    with pytest.raises(OverflowError):
+        isolate_lines(Small(), [b'{"amount":"1"}'] * 4, range(4))
+
+
+def test_a_combine_of_nothing_that_fails_fails_the_chunk():
+    """There is no transaction to blame."""
+    with pytest.raises(SystemExit):
+        isolate_lines(Combining(), [], range(0))
+
+
+def test_thousands_of_failures_keep_the_tracebacks_of_the_first():
+    """To describe each of them would cost more than the chunk."""
+    count = MOST_TRACED + 5
+    found = isolate_lines(Counting(), [b'{"amount":"1","units":1}'] * count, range(count))
+    assert [error.__traceback__ is None for _, error in found.left] == [False] * MOST_TRACED + [True] * 5
 
 
 def test_a_task_of_the_workloads_own_that_leaves_fails_the_chunk():

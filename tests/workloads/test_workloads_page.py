@@ -13,7 +13,7 @@ from tools.local import docs, readme
 from tools.local.paths import ROOT
 
 PAGE = (ROOT / "docs" / "workloads.md").read_text()
-SALES, CODE, TEST, SPLIT = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+SALES, CODE, LINES, TEST, SPLIT = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 def test_the_code_on_the_page_is_a_workload_of_thirty_lines(tmp_path, monkeypatch):
@@ -39,6 +39,20 @@ def test_the_code_on_the_page_is_a_workload_of_thirty_lines(tmp_path, monkeypatc
         Total("b", {"amount": "2"}),
     ]
     assert Decimal(yielded[1].properties["amount"]) == Decimal("1.10")
+
+
+def test_the_lines_on_the_page_are_made_of_each_transaction():
+    """As it stands, and without the four parts of a workload that has totals."""
+    names, emitted = {}, []
+    exec(LINES, names)
+    rated = Workloads([names["Rated"]()]).find("rated")
+    calls = [b'{"account":"a","seconds":"1.5"}', b"{}", b'{"account":"b","seconds":"2"}']
+    ran = run_lines(rated, calls, 7, lambda text, _items: emitted.append(text))
+    assert (ran.accepted.sums, ran.rejected.items) == ({"seconds": "3.5"}, 1)
+    assert list(map(msgspec.json.decode, b"".join(emitted).splitlines())) == [
+        {"number": 7, "account": "a", "amount": "3.0"},
+        {"number": 9, "account": "b", "amount": "4"},
+    ]
 
 
 def test_the_split_on_the_page_keeps_every_account_in_its_shard():

@@ -31,13 +31,13 @@ def audit(  # noqa: PLR0913 - each option of the command is an argument
     about: Annotated[
         str, typer.Option(metavar="TEXT", help="Only what has this in its target: a gate, a job, a fingerprint.")
     ] = "",
-    most: Annotated[int, typer.Option(min=1, max=10_000, help="How many, the newest first.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many, the newest first.")] = 50,
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the acts of operators: each was written before its effect, and its result after it."""
     with connected(settings) as connections:
-        found = Stores(connections).audit.newest(month or "", most, who=who, about=about)
+        found = Stores(connections).audit.newest(month or "", limit, who=who, about=about)
     if as_json:
         typer.echo(json.dumps({"month": month, "acts": [_document(one) for one in found]}))
     elif found:

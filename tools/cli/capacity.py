@@ -9,11 +9,13 @@ from typing import Annotated, Final
 import typer
 
 from shared.app import Stores
+from shared.ledger import MERGED_MOST
+from shared.memory import MIB
 from shared.payload import Limits
 from shared.usage import load as load_prices
 from tools.cli import capacity_view as view
 from tools.cli.cost_idle import installed
-from tools.cli.options import PROBLEM_FOUND, JsonOption, PricesOption, SettingsOption, connected
+from tools.cli.options import PROBLEM_FOUND, JsonOption, PricesOption, SettingsOption, connected, end
 from tools.cli.screen import Screen
 from tools.planning.azure_limits import INSTANCES, REGION
 from tools.planning.capacity import STEPS
@@ -103,6 +105,7 @@ def show_capacity(  # noqa: PLR0913 - each is a property of the load or of the a
             f"{math.ceil(transactions / items_most)} jobs or more",
             param_hint="--jobs",
         )
+    _end_if_too_large(wanted)
     if workload is not None:
         wanted = replace(wanted, wall=_measured_wall(workload, settings))
     if most > REGION.most:
@@ -120,14 +123,23 @@ def show_capacity(  # noqa: PLR0913 - each is a property of the load or of the a
             screen.show(table)
 
 
+def _end_if_too_large(wanted: Load) -> None:
+    """End with the reason for which such a job would be paused."""
+    if wanted.is_too_large:
+        typer.echo(
+            f"does not end: the merged partial would have {wanted.merged_bytes / MIB:.0f} MiB, one process may have "
+            f"{MERGED_MOST / MIB:.0f} (SLUICE_MERGED_MIB). Give the workload a split.",
+            err=True,
+        )
+        raise typer.Exit(PROBLEM_FOUND)
+
+
 def _measured_wall(workload: str, settings: Path | None) -> float:
     with connected(settings) as connections:
         speed = Stores(connections).speeds.read(workload)
     if speed is None:
-        typer.echo(
-            f"sluice: workload {workload!r} has no measured speed: its next job of 100,000 or more transactions notes "
-            "it; until then give --wall-ms",
-            err=True,
+        end(
+            f"workload {workload!r} has no measured speed: its next job of 100,000 or more transactions notes "
+            "it; until then give --wall-ms"
         )
-        raise typer.Exit(PROBLEM_FOUND)
     return speed.milliseconds / speed.items / 1e3

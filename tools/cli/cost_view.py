@@ -6,6 +6,7 @@ from decimal import Decimal
 from rich.table import Table
 
 from shared.azure import CountedRequest, usage_of_counts
+from shared.ledger import describe_state
 from shared.usage import (
     AT_LEAST_EVERY,
     MOST_UNNOTED,
@@ -37,7 +38,7 @@ def print_job(bill: JobBill, screen: Screen) -> None:
     table.add_row("in all", "", f"{bill.requests:,}", money(bill.total))
     screen.show(table)
     screen.print(
-        f"{job.job} is {job.state.value}: {job.totals.accepted.items:,} of {job.items:,} transactions accepted, "
+        f"{job.job} is {describe_state(job)}: {job.totals.accepted.items:,} of {job.items:,} transactions accepted, "
         f"{job.totals.rejected.items:,} rejected, {job.totals.parked.items:,} parked. "
         f"{bill.each:.4f} requests per transaction, {money(_million(bill.total, job.items))} per million transactions."
     )

@@ -13,6 +13,7 @@ from azure.core.exceptions import AzureError, ResourceNotFoundError
 from shared import __version__
 from shared.azure import BUS_CONNECTION, HOST_STORAGE, LOCAL_MARK, Connections, find_host_storage, is_refused
 from shared.errors import SluiceError
+from shared.pipeline import check_limits
 from shared.settings import Settings
 from shared.topology import topology
 from shared.workloads import Workloads
@@ -101,7 +102,8 @@ def _read_host(app: Path | None) -> dict[str, Any] | None:
 def _workloads(settings: Mapping[str, str], app: Path | None) -> Finding:
     kind, name = "setting", "SLUICE_WORKLOADS"
     try:
-        Workloads.load(Settings.parse(settings).workloads, settings)
+        parsed = Settings.parse(settings)
+        check_limits(Workloads.load(parsed.workloads, settings), parsed.limits, parsed.chunk_items)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - user code, which may raise anything
         if app is None:
             return _unchecked(kind, name, f"needs the app's code: type it in its folder ({first_line(error)})")

@@ -19,7 +19,6 @@ from shared.scaling import records_of
 from shared.waiting import Release
 from tools.cli import gate_view as view
 from tools.cli.options import (
-    PROBLEM_FOUND,
     WRONG_CALL,
     ByOption,
     JsonOption,
@@ -27,6 +26,7 @@ from tools.cli.options import (
     WhyOption,
     YesOption,
     connected,
+    end,
     moment,
 )
 from tools.cli.screen import Screen
@@ -86,8 +86,7 @@ def open_gate(  # noqa: PLR0913 - each option of the command is an argument
     """Open a gate, now or at a time: everything held behind it starts, which cannot be undone."""
     seed = seed.lower()
     if why_not := _refuse_lottery(name, order, seed, at):
-        typer.echo(f"sluice: {why_not}", err=True)
-        raise typer.Exit(WRONG_CALL)
+        end(why_not, WRONG_CALL)
     with connected(settings) as connections:
         stores = Stores(connections)
         warm = forecast(stores, settings, name, at, minutes) if at and not cold else None
@@ -106,8 +105,7 @@ def open_gate(  # noqa: PLR0913 - each option of the command is an argument
                 prepare = partial(records_of(stores).plan, name, warm.request) if warm else None
                 outcome = stores.gate_operator.schedule(name, at, by=by, why=why, once=once, prepare=prepare)
         except ScheduleRefusedError as error:
-            typer.echo(f"sluice: {error}", err=True)
-            raise typer.Exit(WRONG_CALL) from error
+            end(str(error), WRONG_CALL)
         # After the signal: the app makes it meanwhile, unless this is faster.
         is_rolled = held.has_orders and outcome.after.epoch > outcome.before.epoch
         roll = stores.rolls.open(name, outcome.after) if is_rolled else None
@@ -154,12 +152,9 @@ def draw_seed(
         with stores.audit.record(AuditedAct(by, "gate seed", name, "", {"seed_sha256": sha256})) as act:
             try:
                 kept.touch(mode=0o600, exist_ok=False)
-            except FileExistsError as error:
+            except FileExistsError:
                 act.result = "refused: there is a file"
-                typer.echo(
-                    f"sluice: {kept} is there already: a random seed is drawn once, so nothing was drawn", err=True
-                )
-                raise typer.Exit(WRONG_CALL) from error
+                end(f"{kept} is there already: a random seed is drawn once, so nothing was drawn", WRONG_CALL)
             kept.write_text(seed + "\n", encoding="ascii")
             act.result = "drawn"
     if as_json:
@@ -181,10 +176,7 @@ def show_roll(
         wanted = [epoch] if epoch else rolls.epochs(name)[:1]
         found = next((roll for one in wanted if (roll := rolls.find(name, one))), None)
     if found is None:
-        typer.echo(
-            f"sluice: gate {name!r} has no roll: it held no orders, or the retention of its roll is over", err=True
-        )
-        raise typer.Exit(PROBLEM_FOUND)
+        end(f"gate {name!r} has no roll: it held no orders, or the retention of its roll is over")
     typer.echo(found.content.decode(), nl=False)
 
 
@@ -258,8 +250,7 @@ def status(name: GateArgument, settings: SettingsOption = None, *, as_json: Json
     else:
         view.show_status(Screen(), shown, datetime.now(UTC))
     if state == GateState() and not shown.row.held.count:
-        typer.echo(f"sluice: gate {name!r} was never used: check its spelling (`sluice gate list`)", err=True)
-        raise typer.Exit(PROBLEM_FOUND)
+        end(f"gate {name!r} was never used: check its spelling (`sluice gate list`)")
 
 
 @app.command("list")

@@ -158,8 +158,13 @@ def fault_of_schedule(text: str) -> str:
     return ""
 
 
-_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+#: The host takes any beginning of a name. The installed command has no local host, so it reads by itself: a test
+#: compares the two.
+_MONTHS: Final = (
+    *("january", "february", "march", "april", "may", "june", "july"),
+    *("august", "september", "october", "november", "december"),
+)
+_DAYS: Final = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
 _FIELDS: Final[tuple[tuple[str, int, int, tuple[str, ...]], ...]] = (
     ("second", 0, 59, ()),
     ("minute", 0, 59, ()),
@@ -176,16 +181,11 @@ def _is_part(part: str, least: int, most: int, words: tuple[str, ...]) -> bool:
         return False
     if body == "*":
         return True
-    ends = [_value(end, words) for end in body.split("-", 1)]
-    return all(least <= end <= most for end in ends) and ends == sorted(ends)
+    return all(_is_value(end, least, most, words) for end in body.split("-", 1))
 
 
-def _value(text: str, words: tuple[str, ...]) -> int:
-    short = text[:3].lower()
-    if short in words:
-        # Months begin with one, and weekdays with none.
-        return words.index(short) + (1 if words is _MONTHS else 0)
-    return _number(text)
+def _is_value(text: str, least: int, most: int, words: tuple[str, ...]) -> bool:
+    return least <= _number(text) <= most or (text != "" and any(word.startswith(text.lower()) for word in words))
 
 
 def _number(text: str) -> int:

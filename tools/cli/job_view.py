@@ -10,7 +10,17 @@ from rich.table import Table
 
 from shared.azure import Charge
 from shared.grammar import texts
-from shared.ledger import CLOSED, JOB_COLUMNS, LISTED_EVERY, Job, JobState, Listed, Portion, read_progress
+from shared.ledger import (
+    CLOSED,
+    JOB_COLUMNS,
+    LISTED_EVERY,
+    Job,
+    JobState,
+    Listed,
+    Portion,
+    describe_state,
+    read_progress,
+)
 from shared.operating import NOT_RECORDED, JobLook, describe_refused, explain_pace
 from shared.parked import Entry
 from tools.cli.gate_view import age
@@ -55,7 +65,7 @@ def job_table(job: Job, now: datetime, *, is_predictable: bool = True) -> Table:
     table = Table(title=f"Job {job.job}", show_header=False)
     totals = job.totals
     lines: Mapping[str, object] = {
-        "state": f"{job.state.value}{f': {job.problem}' if job.problem else ''}",
+        "state": ": ".join(filter(None, (describe_state(job), job.problem))),
         "workload": job.workload,
         "gate": job.gate or "none",
         "transactions": f"{job.items:,}",
@@ -161,7 +171,7 @@ def list_table(
         cells = {column.name: _cell(getattr(one, column.name)) for column in columns}
         cells |= {"state": NOT_RECORDED, "items": "", "chunks": "", "deadline": _deadline(one, now)}
         if one.state is not None:
-            cells["state"] = ", ".join([one.state.value, *filter(None, marks)])
+            cells["state"] = ", ".join(filter(None, (describe_state(one), *marks)))
             cells |= {"items": f"{one.items:,}", "chunks": f"{one.ended_chunks}/{one.chunks}"}
         table.add_row(*cells.values())
     return table
@@ -211,7 +221,7 @@ def on_its_way(job: Job, now: datetime) -> str:
     """Return the progress of a watched job, its predicted end, and whether that is too late."""
     predicted = None if job.finished_at else read_progress(job, now).predicted
     end = f"ends about {predicted.astimezone(UTC):%H:%M:%S} UTC" if predicted else ""
-    return ", ".join(words for words in (f"{job.job} {job.state.value}", end, _risk(job, now)) if words)
+    return ", ".join(words for words in (f"{job.job} {describe_state(job)}", end, _risk(job, now)) if words)
 
 
 def _risk(job: Job | Listed, now: datetime) -> str:

@@ -23,7 +23,17 @@ from shared.operating import (
 )
 from shared.parked import Entry
 from tools.cli import job_view as view
-from tools.cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
+from tools.cli.options import (
+    FORMER_NAMES,
+    PROBLEM_FOUND,
+    ByOption,
+    JsonOption,
+    SettingsOption,
+    WhyOption,
+    YesOption,
+    connected,
+    end,
+)
 from tools.cli.parked_view import entry_document
 from tools.cli.screen import Screen, clean
 from tools.cli.settings_file import load
@@ -43,9 +53,9 @@ app = typer.Typer(
 JobArgument = Annotated[str, typer.Argument(help="The job's id; its beginning is enough.", metavar="JOB")]
 
 
-@app.command("list")
+@app.command("list", context_settings=FORMER_NAMES)
 def list_jobs(  # noqa: PLR0913 - the filters of the list
-    most: Annotated[int, typer.Option(min=1, max=1000, help="How many, the newest first.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, the newest first.")] = 20,
     *,
     state: Annotated[JobState | None, typer.Option(help="Only jobs in this state.")] = None,
     workload: Annotated[str | None, typer.Option(help="Only jobs of this workload.")] = None,
@@ -63,7 +73,7 @@ def list_jobs(  # noqa: PLR0913 - the filters of the list
     wanted = Wanted(state, workload, gate, *(moment and moment.replace(tzinfo=UTC) for moment in (since, before)))
     with connected(settings) as connections:
         stores = Stores(connections)
-        reader, page = stores.job_reader(count_work_queues(settings)), stores.job_list.page(wanted, most, after)
+        reader, page = stores.job_reader(count_work_queues(settings)), stores.job_list.page(wanted, limit, after)
         door = reader.list_door()
         failing, refused = reader.list_failing(page.jobs), group_later(page.jobs, door)
     now = datetime.now(UTC)
@@ -126,20 +136,21 @@ def output(
     job: JobArgument,
     *,
     rejected: Annotated[bool, typer.Option("--rejected", help="The rejected lines, with their reasons.")] = False,
+    lines: Annotated[bool, typer.Option("--lines", help="The lines of the accepted transactions.")] = False,
     totals: Annotated[bool, typer.Option("--totals", help="The totals by account.")] = False,
     settings: SettingsOption = None,
 ) -> None:
     """Write the outputs of a finished job to standard output, as newline-delimited JSON."""
-    if rejected and totals:
-        raise typer.BadParameter("say --rejected or --totals, not both")
-    kind = OutputKind.REJECTED if rejected else OutputKind.TOTALS if totals else OutputKind.OUTPUT
+    wanted = {OutputKind.REJECTED: rejected, OutputKind.LINES: lines, OutputKind.TOTALS: totals}
+    kinds = [kind for kind, is_wanted in wanted.items() if is_wanted] or [OutputKind.OUTPUT]
+    if len(kinds) > 1:
+        raise typer.BadParameter("say --rejected, --lines or --totals, only one of them")
     with connected(settings) as connections:
         stores = Stores(connections)
         found = find_job(stores, job)
         if found.state not in WRITTEN:
-            typer.echo(f"sluice: job {found.job} is {found.state.value}: {view.no_outputs_words(found)}", err=True)
-            raise typer.Exit(PROBLEM_FOUND)
-        _write_lines(stores.output_reader.read(found, kind))
+            end(f"job {found.job} is {found.state.value}: {view.no_outputs_words(found)}")
+        _write_lines(stores.output_reader.read(found, kinds[0]))
 
 
 def _write_lines(pieces: Iterator[bytes]) -> None:
@@ -177,8 +188,7 @@ def watch(
     if found is None and watched.refused:
         _end_refused(job, watched.refused, as_json=as_json)
     if found is None:
-        typer.echo(f"sluice: no job {job!r} was accepted within {timeout:g} s: check the id", err=True)
-        raise typer.Exit(PROBLEM_FOUND)
+        end(f"no job {job!r} was accepted within {timeout:g} s: check the id")
     if as_json:
         refused = [entry_document(one) for one in watched.refused]
         typer.echo(json.dumps({**view.job_document(found, now), "refused": refused}))
@@ -227,6 +237,5 @@ def find_job(stores: Stores, job: str) -> Job:
         named = {one.job: one for one in jobs.find(job, LOOKED_THROUGH)} if len(job) >= LEAST else {}
         found = named.get(complete_prefix(job, named, "jobs"))
     if found is None:
-        typer.echo(f"sluice: there is no job {job!r}: `sluice jobs list` shows the last ones", err=True)
-        raise typer.Exit(PROBLEM_FOUND)
+        end(f"there is no job {job!r}: `sluice jobs list` shows the last ones")
     return found

@@ -1,59 +1,113 @@
-"""The `sluice` command: its options, its output, its exit status. Each command has a module of its own."""
+"""The `sluice` command: its groups and commands, its exit status. Each command has a module of its own."""
 
-import json
 import logging
 import sys
-from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
-from rich.table import Table
+from typer.exceptions import TyperException
 
 from shared import __version__
 from shared.errors import SettingsError, SluiceError
-from tools.cli import cost, gate, ids, jobs, parked, tune, workload
-from tools.cli.audit import audit
-from tools.cli.capabilities import Groups
-from tools.cli.deep import check_deeply
-from tools.cli.doctor import Finding, State
-from tools.cli.drift import look
-from tools.cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption, YesOption
-from tools.cli.project import new, upgrade
-from tools.cli.provision import provision
-from tools.cli.publisher_env import publisher_env
-from tools.cli.screen import Screen, clean
-from tools.cli.settings_file import NoSettingsError
-from tools.cli.submit import submit
-from tools.cli.watching import STATUS_WORDS
-from tools.cli.web import web
-from tools.cli.worker import worker
+from tools.cli.capabilities import Groups, Named
+from tools.cli.options import PROBLEM_FOUND, WRONG_CALL, complain, note_reader
+
+_LOOK, _PUBLISH, _UNDERSTAND, _RUN = "Look and act", "Publish", "Understand", "Run and install"
+#: A test holds the lines to those of the modules.
+NAMED: Final = {
+    "jobs": Named("jobs", "app", _LOOK, "Jobs: list them, look at one, watch one to its end."),
+    "gate": Named(
+        "gate",
+        "app",
+        _LOOK,
+        "Gates: work behind a closed gate waits, and starts at once when it is opened.",
+    ),
+    "parked": Named("parked", "app", _LOOK, "What failed for good: look at it, replay it, discard it."),
+    "audit": Named(
+        "audit",
+        "audit",
+        _LOOK,
+        "List the acts of operators: each was written before its effect, and its result after it.",
+    ),
+    "submit": Named(
+        "submit",
+        "submit",
+        _PUBLISH,
+        "Publish a file of transactions as one job. The same file again is the same job and counts once.",
+    ),
+    "workload": Named("workload", "app", _PUBLISH, "Workloads of your own."),
+    "publisher-env": Named(
+        "publisher_env",
+        "publisher_env",
+        _PUBLISH,
+        'Print what the examples for publishers need: eval "$(sluice publisher-env)".',
+    ),
+    "cost": Named(
+        "cost",
+        "app",
+        _UNDERSTAND,
+        "What it costs: a job, a month, push against polling; by prices that you can replace.",
+    ),
+    "tune": Named(
+        "tune",
+        "app",
+        _UNDERSTAND,
+        "Concurrency: how many tasks may run, why, and what other rules would have done.",
+    ),
+    "ids": Named("ids", "app", _UNDERSTAND, "Unique ids: draw numbers, explain one, show a sequence."),
+    "web": Named(
+        "web",
+        "web",
+        _RUN,
+        "Show the console in a browser of this machine: jobs, gates, parked messages, and why. Ctrl-C ends it.",
+    ),
+    "worker": Named(
+        "worker",
+        "worker",
+        _RUN,
+        "Work off the queues until SIGTERM or Ctrl+C, with the app's settings, workloads and rules.",
+    ),
+    "doctor": Named(
+        "checkup",
+        "doctor",
+        _RUN,
+        "Check that every entity exists, responds and is set as deployed, and what the app and its host are set to.",
+    ),
+    "provision": Named(
+        "provision",
+        "provision",
+        _RUN,
+        "Make every queue, container, table and bus entity that is missing. What is there stays unchanged.",
+    ),
+    "new": Named(
+        "project",
+        "new",
+        _RUN,
+        "Make a project with an example of a workload, and say how to run its first job.",
+    ),
+    "upgrade": Named(
+        "project",
+        "upgrade",
+        _RUN,
+        "Bring a project to this release. Files that you changed are merged, own/ stays, and a conflict writes nothing.",
+    ),
+}
+
+
+class Commands(Groups):
+    """All of them."""
+
+    named = NAMED
+
 
 app = typer.Typer(
-    cls=Groups,
+    cls=Commands,
     help="Operate Sluice. It reads the app's own settings: the environment, else those of a running `make up`, else "
     "local.settings.json.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=True,
 )
-
-app.add_typer(jobs.app, name="jobs")
-app.add_typer(gate.app, name="gate")
-app.add_typer(parked.app, name="parked")
-app.add_typer(ids.app, name="ids")
-app.add_typer(cost.app, name="cost")
-app.add_typer(tune.app, name="tune")
-app.add_typer(workload.app, name="workload")
-app.command()(audit)
-app.command()(new)
-app.command()(upgrade)
-app.command()(provision)
-app.command()(publisher_env)
-app.command(
-    help=f"{submit.__doc__}\n\nStatus: 0 sent, 1 not sent, 2 the call makes no sense. With --wait: {STATUS_WORDS}."
-)(submit)
-app.command()(web)
-app.command()(worker)
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it with the flag's value
@@ -65,60 +119,29 @@ def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it with 
 @app.callback()
 def root(
     *,
-    version: Annotated[
+    _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Operate Sluice."""
-
-
-@app.command()
-def doctor(
-    settings: SettingsOption = None,
-    *,
-    deep: Annotated[
-        bool, typer.Option("--deep", help="Check what Sluice relies on of storage and bus, in places of its own.")
-    ] = False,
-    only: Annotated[
-        list[str] | None,
-        typer.Option("--only", help="With --deep: one property or service; may be repeated.", metavar="NAME"),
-    ] = None,
-    yes: YesOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Check that every entity exists, responds and is set as deployed, and what the app and its host are set to."""
-    if deep:
-        check_deeply(settings, only or (), is_sure=yes, as_json=as_json)
-        return
-    findings = look(settings)
-    problems = [finding for finding in findings if finding.problem]
-    if as_json:
-        typer.echo(json.dumps({"ok": not problems, "findings": [asdict(finding) for finding in findings]}))
-    else:
-        Screen().show(_table(findings))
-        unchecked = sum(finding.state is State.UNCHECKED for finding in findings)
-        right = len(findings) - len(problems) - unchecked
-        typer.echo(f"{right} of {len(findings)} are right" + (f", {unchecked} not checked" if unchecked else ""))
-    if problems:
-        raise typer.Exit(PROBLEM_FOUND)
-
-
-def _table(findings: list[Finding]) -> Table:
-    table = Table("kind", "name", "state", title="What Sluice needs")
-    for finding in findings:
-        table.add_row(finding.kind, finding.name, clean(finding.problem or finding.note or "ok"))
-    return table
+    note_reader(False)  # noqa: FBT003 - an option of a command says otherwise
 
 
 def main() -> None:
-    """Run the command. A fault of the call or the settings is one line."""
+    """Run the command. A fault of the call or the settings is one line, or one document of JSON."""
     # The error repeats the library's log lines, and a person needs them once.
     logging.getLogger().addHandler(logging.NullHandler())
+    as_json = "--json" in sys.argv
     try:
-        app()
-    except (SettingsError, NoSettingsError) as error:
-        typer.echo(f"sluice: {error}", err=True)
-        sys.exit(WRONG_CALL)
+        # A program reads no boxes: by this flag the library raises its errors and prints none.
+        sys.exit(app(standalone_mode=not as_json))
+    except SettingsError as error:
+        text, status = str(error), WRONG_CALL
     except SluiceError as error:
-        typer.echo(f"sluice: {error}", err=True)
-        sys.exit(PROBLEM_FOUND)
+        text, status = str(error), PROBLEM_FOUND
+    except typer.Abort:
+        text, status = "it was not confirmed, so nothing was done: --yes does not ask", PROBLEM_FOUND
+    except TyperException as error:
+        text, status = error.format_message(), error.exit_code
+    complain(text, status, as_json=as_json)
+    sys.exit(status)

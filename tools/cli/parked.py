@@ -19,7 +19,17 @@ from shared.operating import (
 )
 from shared.parked import Entry, OverFile, files_in_words, join_by_cause
 from tools.cli import parked_view as view
-from tools.cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
+from tools.cli.options import (
+    FORMER_NAMES,
+    PROBLEM_FOUND,
+    ByOption,
+    JsonOption,
+    SettingsOption,
+    WhyOption,
+    YesOption,
+    connected,
+    end,
+)
 from tools.cli.replays import follow, open_operator, replays, step_replay, stop
 from tools.cli.screen import Screen, clean
 
@@ -101,20 +111,20 @@ def show(
             Screen().show(view.entry_table(entry))
 
 
-@app.command()
+@app.command(context_settings=FORMER_NAMES)
 def lines(  # noqa: PLR0913 - each option of the command is an argument
     job: Annotated[str, typer.Argument(help="The job; ~door or ~none where `list` shows that.")],
     key: Annotated[str, typer.Argument(help="The entry's key; its beginning is enough.")],
     by: ByOption,
     why: WhyOption = "",
     *,
-    most: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many lines.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most so many lines.")] = 50,
     settings: SettingsOption = None,
 ) -> None:
     """Write the transactions of an entry, from the one that failed if that is known. The audit keeps who saw them."""
     with connected(settings) as connections, Stores(connections) as stores:
         entry = stores.build_parked_operator(time.sleep).show(job, key)
-        found = build_entry_reader(stores).read_lines(entry, most, by=by, why=why)
+        found = build_entry_reader(stores).read_lines(entry, limit, by=by, why=why)
     if found.problem:
         typer.echo(
             f"sluice: its transactions cannot be read, these are the lines of its message: {found.problem}", err=True
@@ -122,7 +132,7 @@ def lines(  # noqa: PLR0913 - each option of the command is an argument
     for line in found.lines:
         typer.echo(clean(line).plain if sys.stdout.isatty() else line)
     if found.is_cut:
-        typer.echo("sluice: there are more, or a line is cut: --most", err=True)
+        typer.echo("sluice: there are more, or a line is cut: --limit", err=True)
 
 
 @app.command()
@@ -255,12 +265,10 @@ def _files_of(operator: ParkedOperator, fingerprint: str, room: str | None) -> l
     files = operator.list_files(fingerprint, None if room is None else room.removeprefix("-"))
     if not files:
         of_room = "" if room is None else f" of room {room}"
-        typer.echo(
-            f"sluice: cause {fingerprint}{of_room} has no messages above the bound at the door: `sluice parked list` "
-            "shows which have",
-            err=True,
+        end(
+            f"cause {fingerprint}{of_room} has no messages above the bound at the door: `sluice parked list` "
+            "shows which have"
         )
-        raise typer.Exit(PROBLEM_FOUND)
     return files
 
 

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -13,7 +13,7 @@ from shared.capability import find_known, names_of_settings
 from shared.names import RETIRED, RETIRED_OF_AZD, misspelt, unread
 from shared.own import FILE as OWN_SETTINGS
 from shared.settings import NAMES
-from tools.cli.options import PROBLEM_FOUND, WRONG_CALL
+from tools.cli.options import PROBLEM_FOUND, WRONG_CALL, end
 from tools.project.bases import Bases, run_git
 from tools.project.changes import Kind
 from tools.project.files import NoReleaseError, Release, carried, read_archive
@@ -45,7 +45,7 @@ def new(
     try:
         count = make(folder, carried(__version__))
     except NotEmptyError as error:
-        _end(error, WRONG_CALL)
+        end(str(error), WRONG_CALL)
     typer.echo(f"{folder}: {count} files, Sluice {__version__}{FIRST_JOB.format(folder=folder)}")
 
 
@@ -73,7 +73,7 @@ def upgrade(
     try:
         _upgrade(folder, release, base, is_wanted=write, is_forced=force)
     except (NoReleaseError, ChangedSinceError) as error:
-        _end(error, WRONG_CALL)
+        end(str(error), WRONG_CALL)
 
 
 def _upgrade(folder: Path, to: Path | None, base: Path | None, *, is_wanted: bool, is_forced: bool) -> None:
@@ -84,7 +84,7 @@ def _upgrade(folder: Path, to: Path | None, base: Path | None, *, is_wanted: boo
     if not is_forced and (
         changed := (run_git(folder, "status", "--porcelain", "--", ".") or b"").decode().splitlines()
     ):
-        _end(
+        end(
             f"git has {len(changed)} changes in {folder} that are not committed, such as {changed[0].strip()!r}: commit them, "
             "so that you can see what the upgrade does, or add --force",
             WRONG_CALL,
@@ -96,7 +96,7 @@ def _upgrade(folder: Path, to: Path | None, base: Path | None, *, is_wanted: boo
     for line in (*_summary(project, changes), *_setting_lines(folder)):
         typer.echo(f"  {line}")
     if conflicts := [one for one in changes if one.kind is Kind.CONFLICT]:
-        _end(
+        end(
             f"{len(conflicts)} of your changes stand against the release, and nothing was written. Move them to own/ where "
             "that is possible, or restore these files and make the change again after the upgrade",
             PROBLEM_FOUND,
@@ -174,8 +174,3 @@ def _names(file: Path) -> Iterator[str]:
         yield from said.get("Values", said)
     except (ValueError, AttributeError, TypeError) as error:
         raise NoReleaseError(f"{file} is not JSON with an object of settings: {error}") from error
-
-
-def _end(error: object, status: int) -> NoReturn:
-    typer.echo(f"sluice: {error}", err=True)
-    raise typer.Exit(status)

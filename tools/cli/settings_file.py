@@ -28,7 +28,7 @@ _ABOVE: Final = 3
 _CONNECTIONS = {STORAGE_CONNECTION, BUS_CONNECTION, HOST_STORAGE}
 
 
-class NoSettingsError(Exception):
+class NoSettingsError(SettingsError):
     """Raised when there is no settings file where one was named, it is not one, or nothing says where storage is."""
 
 

@@ -3,10 +3,10 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Annotated, Final
+from typing import IO, Annotated, Final, cast
 
 import typer
 from rich.console import Console
@@ -15,7 +15,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from shared.app import Stores
 from shared.grammar import ROOMS_A_TICK, read_rooms, room_job
 from shared.payload import DEFAULT_WORKLOAD, OPTIONS
-from shared.publish import Publisher, Sent, read_file
+from shared.publish import ITEMS, Publisher, Sent
 from tools.cli import job_view as view
 from tools.cli.cost_idle import ROOMS
 from tools.cli.jobs import count_work_queues
@@ -23,7 +23,15 @@ from tools.cli.options import JsonOption, SettingsOption, connected, moment, roo
 from tools.cli.screen import Screen
 from tools.cli.settings_file import load
 from tools.cli.submit_checks import SameJob, check_gate, check_workload, say
-from tools.cli.watching import Watch, Watched, refused_lines, status_of
+from tools.cli.transactions_file import (
+    ColumnsOption,
+    CountedFile,
+    DelimiterOption,
+    FileArgument,
+    FileForm,
+    NumbersOption,
+)
+from tools.cli.watching import STATUS_WORDS, Watch, Watched, refused_lines, status_of
 
 #: How much of a file's hash is in the job id that is made of it.
 _HASH_SHOWN: Final = 12
@@ -37,17 +45,11 @@ def _help(name: str) -> str:
 
 
 def submit(  # noqa: PLR0913 - each option of the command is an argument
-    file: Annotated[
-        Path,
-        typer.Argument(
-            exists=True,
-            dir_okay=False,
-            readable=True,
-            metavar="FILE",
-            help="Newline-delimited JSON, plain or as .gz or .zst.",
-        ),
-    ],
+    file: FileArgument,
     *,
+    csv: DelimiterOption = None,
+    columns: ColumnsOption = None,
+    numbers: NumbersOption = None,
     job: Annotated[
         str | None, typer.Option(help="The job's id; by default made from the file's name and content.")
     ] = None,
@@ -64,6 +66,17 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
         list[str] | None,
         typer.Option("--sum", help="A field to add up exactly and to declare the sum of; may be repeated."),
     ] = None,
+    declared: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--declare",
+            metavar="FIELD=AMOUNT",
+            help="A total that another system knows; items=N is the number of transactions. May be repeated.",
+        ),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Read every line strictly before anything is sent, as with --sum.")
+    ] = False,
     hint: Annotated[
         bool, typer.Option("--hint/--no-hint", help="Tell the app to look at once. Else its next poll finds the job.")
     ] = True,
@@ -75,6 +88,7 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
     as_json: JsonOption = False,
 ) -> None:
     """Publish a file of transactions as one job. The same file again is the same job and counts once."""
+    declare = _totals(declared or (), sums or ())
     with connected(settings) as connections:
         stores = Stores(connections)
         if gate:
@@ -87,15 +101,20 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
             _progress(is_shown=not as_json) as progress,
         ):
             publisher.before_send = same
-            # Closed by `opened`: the wrapper only counts.
-            counted: IO[bytes] = progress.wrap_file(opened, file.stat().st_size, description=f"sending {file.name}")
-            sent = publisher.submit_lines(
+            task = progress.add_task(f"sending {file.name}", total=file.stat().st_size)
+            counted = cast("IO[bytes]", CountedFile(opened, lambda size: progress.advance(task, size)))
+            form = FileForm(csv, columns, tuple(numbers or ()))
+            sent = form.submit(
+                publisher,
+                file,
+                counted,
                 job=job or job_id(file),
-                lines=read_file(counted),
                 workload=workload,
                 gate=gate,
                 deadline=deadline,
                 sums=sums or (),
+                declare=declare,
+                check=check,
             )
         _warn(sent, room, load(settings), is_hint_due=hint and connections.has_bus)
         if not as_json:
@@ -107,6 +126,23 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
         typer.echo(_as_json(sent, room, same, watched))
     if watched:
         _end(watched, is_shown=not as_json)
+
+
+submit.__doc__ = (
+    f"{submit.__doc__}\n\nStatus: 0 sent, 1 not sent, 2 the call makes no sense. With --wait: {STATUS_WORDS}."
+)
+
+
+def _totals(declared: Sequence[str], sums: Sequence[str]) -> Mapping[str, str]:
+    """Return the declared totals by their names, or refuse another text."""
+    totals = {name: amount for name, equals, amount in (one.rpartition("=") for one in declared) if name and equals}
+    if len(totals) != len(declared):
+        raise typer.BadParameter("give each total once, as FIELD=AMOUNT or items=N", param_hint="--declare")
+    if not totals.get(ITEMS, "1").isdecimal():
+        raise typer.BadParameter(f"{totals[ITEMS]!r} is no number of transactions", param_hint="--declare")
+    if twice := set(totals) & set(sums):
+        raise typer.BadParameter(f"{min(twice)} is added up by --sum too: leave one out", param_hint="--declare")
+    return totals
 
 
 def _warn(sent: Sent, room: str, environ: Mapping[str, str], *, is_hint_due: bool) -> None:
@@ -169,10 +205,17 @@ def _in_words(sent: Sent, room: str, same: SameJob) -> str:
     lines = [
         f"sent {sent.items:,} transactions as job {room_job(room, sent.job)}{again}",
         f"{sent.stored_bytes:,} bytes in {sent.frames:,} frames, {where}",
+        f"checked: {_checked(sent)}; the workers read every line",
         *(f"declared sum of {field}: {total:f}" for field, total in sent.sums.items()),
         f"watch it with: sluice jobs watch {room_job(room, sent.job)}",
     ]
     return "\n".join(lines)
+
+
+def _checked(sent: Sent) -> str:
+    if sent.checked == sent.items:
+        return f"all {sent.items:,} lines"
+    return f"the first {sent.checked:,} of {sent.items:,} lines"
 
 
 def _as_json(sent: Sent, room: str, same: SameJob, watched: Watched | None) -> str:
@@ -188,6 +231,7 @@ def _as_json(sent: Sent, room: str, same: SameJob, watched: Watched | None) -> s
             "message_bytes": sent.message_bytes,
             "message_id": sent.message_id,
             "blob": sent.blob,
+            "checked": sent.checked,
             "hinted": sent.is_hinted,
             "already": same.known and same.known.state.value,
             "end": end,

@@ -18,7 +18,17 @@ from shared.usage import load
 from tools.cli import tune_shares, tune_view as view
 from tools.cli.capacity import show_capacity
 from tools.cli.cost_idle import ROOMS
-from tools.cli.options import PROBLEM_FOUND, ByOption, JsonOption, PricesOption, SettingsOption, WhyOption, connected
+from tools.cli.options import (
+    FORMER_NAMES,
+    PROBLEM_FOUND,
+    ByOption,
+    JsonOption,
+    PricesOption,
+    SettingsOption,
+    WhyOption,
+    connected,
+    end,
+)
 from tools.cli.plan import plan_for_gate
 from tools.cli.screen import Screen
 from tools.cli.settings_file import load as read_settings
@@ -50,16 +60,16 @@ def show(settings: SettingsOption = None, *, as_json: JsonOption = False) -> Non
         Screen().show(view.fleet_table(fleet, now))
 
 
-@app.command()
+@app.command(context_settings=FORMER_NAMES)
 def explain(
-    most: Annotated[int, typer.Option(min=1, max=1000, help="How many decisions, the newest first.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many decisions, the newest first.")] = 20,
     settings: SettingsOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
     """List the last decisions, each with its reason."""
     with connected(settings) as connections:
-        found = Stores(connections).fleet.history(most)
+        found = Stores(connections).fleet.history(limit)
     if as_json:
         typer.echo(json.dumps({"decisions": [view.decision_document(one) for one in found]}))
     else:
@@ -122,8 +132,7 @@ def get_trace(
     with connected(settings) as connections:
         found = Stores(connections).traces.read(wanted)
     if found is None:
-        typer.echo(f"sluice: nothing was recorded on {wanted:%Y-%m-%d}: no job was open", err=True)
-        raise typer.Exit(PROBLEM_FOUND)
+        end(f"nothing was recorded on {wanted:%Y-%m-%d}: no job was open")
     typer.echo(found.decode(), nl=False)
 
 
@@ -136,8 +145,7 @@ def get_rules(
     with connected(settings) as connections:
         text = Stores(connections).rules.text(version)
     if text is None:
-        typer.echo("sluice: there are no such rules: the built-in ones apply (docs/concurrency.md)", err=True)
-        raise typer.Exit(PROBLEM_FOUND)
+        end("there are no such rules: the built-in ones apply (docs/concurrency.md)")
     typer.echo(text, nl=False)
 
 

@@ -36,7 +36,7 @@ from shared.settings import Settings
 from shared.usage import load
 from tools.cli.cost_view import money
 from tools.cli.gate_view import moment
-from tools.cli.options import WRONG_CALL, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected
+from tools.cli.options import WRONG_CALL, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected, end
 from tools.cli.screen import Screen
 from tools.cli.settings_file import load as load_settings
 
@@ -150,8 +150,7 @@ def _carry_out(stores: Stores, values: Mapping[str, str], by: str, why: str, *, 
     parsed = Settings.parse(values)
     choice = _choice(parsed)
     if choice is None:
-        typer.echo("sluice: SLUICE_WARM_SITE is empty: set it to the resource id of the app", err=True)
-        raise typer.Exit(WRONG_CALL)
+        end("SLUICE_WARM_SITE is empty: set it to the resource id of the app", WRONG_CALL)
     warmer = build_warmer(stores, choice, parsed.chunk_overdue, partial(connect_manager, choice.endpoint))
     pointers = [pointer for pointer in stores.pending.due(stores.clock.now()) if pointer.kind == WARM_POINTER]
     check = warmer.check()

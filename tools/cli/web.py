@@ -30,7 +30,7 @@ def web(
 ) -> None:
     """Show the console in a browser of this machine: jobs, gates, parked messages, and why. Ctrl-C ends it."""
     # Most commands need no templates and no server.
-    from console import build_view  # noqa: PLC0415
+    from capabilities.console.visit import build_view  # noqa: PLC0415
     from tools.cli.web_server import serve  # noqa: PLC0415
 
     parsed = Settings.parse(load_connected(settings))

@@ -13,8 +13,10 @@ from typing import Any, Final
 import typer
 from werkzeug.serving import BaseWSGIServer, ThreadedWSGIServer, WSGIRequestHandler
 
-from console import Application, LocalLogin, View
-from tools.cli.options import PROBLEM_FOUND
+from capabilities.console.app import Application
+from capabilities.console.session import LocalLogin
+from capabilities.console.visit import View
+from tools.cli.options import end
 
 #: Only this machine.
 ADDRESS: Final = "127.0.0.1"
@@ -125,8 +127,7 @@ def _listen(port: int) -> BaseWSGIServer:
         bound.bind((ADDRESS, port))
     except OSError as error:
         bound.close()
-        typer.echo(f"sluice: cannot listen on {ADDRESS}:{port} ({error.strerror}): name another --port", err=True)
-        raise typer.Exit(PROBLEM_FOUND) from error
+        end(f"cannot listen on {ADDRESS}:{port} ({error.strerror}): name another --port")
     bound.listen()
     with bound:
         # The library makes a socket of its own of the number, so this one is closed.

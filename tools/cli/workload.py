@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Annotated, Any, NoReturn
+from typing import IO, Annotated, Any, NoReturn, cast
 
 import typer
 from rich.console import Console
@@ -11,12 +11,19 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
 from shared.errors import RefusedError, SluiceError
 from shared.promises import Report, check_named
-from shared.publish import read_file
 from shared.workloads import Workloads
 from tools.cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption
 from tools.cli.screen import clean
 from tools.cli.settings_file import add_app_to_path, load
 from tools.cli.submit_checks import say
+from tools.cli.transactions_file import (
+    ColumnsOption,
+    CountedFile,
+    DelimiterOption,
+    FileArgument,
+    FileForm,
+    NumbersOption,
+)
 
 app = typer.Typer(
     help="Workloads of your own.\n\nStatus: 0 every promise is kept, 1 one is broken, 2 the call makes no sense.",
@@ -30,16 +37,14 @@ def root() -> None:
 
 
 @app.command()
-def check(
+def check(  # noqa: PLR0913 - each option of the command is an argument
     name: Annotated[str, typer.Argument(metavar="NAME", help="As in SLUICE_WORKLOADS: `module:Class`, or `billing`.")],
-    file: Annotated[
-        Path,
-        typer.Argument(
-            exists=True, dir_okay=False, readable=True, metavar="FILE", help="Lines of JSON, plain or as .gz or .zst."
-        ),
-    ],
+    file: FileArgument,
     settings: SettingsOption = None,
     *,
+    csv: DelimiterOption = None,
+    columns: ColumnsOption = None,
+    numbers: NumbersOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Try each promise of docs/workloads.md on sample data, and show the smallest sample that breaks one.
@@ -51,11 +56,12 @@ def check(
     _load(name, found)
     with file.open("rb") as opened, _progress(is_shown=not as_json) as progress:
         task = progress.add_task(f"reading {file.name}", total=file.stat().st_size)
-        # Closed by `opened`: the wrapper only counts.
-        lines = _lines(progress.wrap_file(opened, task_id=task), file)
+        counted = CountedFile(opened, lambda size: progress.advance(task, size))
+        form = FileForm(csv, columns, tuple(numbers or ()))
+        lines = _lines(form.read(cast("IO[bytes]", counted), file), file)
         report = check_named(name, found, lines, lambda says: progress.update(task, description=f"trying: {says}"))
     if not report.measured.lines:
-        _refuse(f"{file} has no line: give a file of newline-delimited JSON")
+        _refuse(f"{file} has no line: give a file of newline-delimited JSON, CSV or Parquet")
     typer.echo(json.dumps(_document(name, report)) if as_json else _in_words(name, file, report))
     if report.findings:
         raise typer.Exit(PROBLEM_FOUND)
@@ -75,9 +81,9 @@ def _load(name: str, settings: Mapping[str, str]) -> None:
         _refuse(f"{name!r} names {len(found)} workloads, expected one: write module:Class")
 
 
-def _lines(file: IO[bytes], path: Path) -> Iterator[bytes]:
+def _lines(numbered: Iterator[tuple[int, bytes]], path: Path) -> Iterator[bytes]:
     try:
-        for _, line in read_file(file):
+        for _, line in numbered:
             yield line
     except RefusedError as error:
         _refuse(f"{path} cannot be read: {error}")

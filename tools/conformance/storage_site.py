@@ -15,7 +15,7 @@ from tools.conformance.bus_wishes import PREFIX
 
 #: Where a run writes if its login may make no container or table: its readers read by name, and skip other names.
 APPS_CONTAINER: Final = "settings"
-APPS_TABLE: Final = "audit"
+APPS_TABLE: Final = "usage"
 #: The name before each table of a run: tables have no hyphens.
 TABLE_PREFIX: Final = PREFIX.replace("-", "")
 

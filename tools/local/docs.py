@@ -18,13 +18,13 @@ from pathlib import Path
 from shared.capability import find_known
 from shared.parked import DEFAULT_POLICY
 from shared.payload import MIB, OPTIONS, Limits, reading
-from shared.refusals import DeliveryReason, Reason, ReasonCode, ResultReason
+from shared.refusals import DeliveryReason, Reason, ReasonCode, ResultReason, TableReason
 from shared.settings import SETTINGS
 from shared.topology import CorrelationFilter, DeliveryRules, Subscription, topology
 from shared.usage import Installation, load, polling_seconds
 from tools.local import capacity_tables, telemetry_tables
 from tools.local.errors import StackError
-from tools.local.infra import alerts, capabilities, entities, queries
+from tools.local.infra import alerts, capabilities, entities, queries, workbook
 from tools.local.infra.tables import TABLES as INFRA, Table
 from tools.local.paths import ROOT
 from tools.local.picture import picture
@@ -170,12 +170,12 @@ def _memory() -> str:
         (
             "finishing small jobs",
             reading.SMALL_FINISHES,
-            f"a job of 1,000 transactions {_mib(reading.of_finish(1_000))}",
+            f"a merged partial of 60 kB, as JSON, {_mib(reading.of_finish(60_000))}",
         ),
         (
             "finishing large jobs",
             reading.LARGE_FINISHES,
-            f"a job of 100,000 transactions {_mib(reading.of_finish(100_000))}; jobs are large from {_mib(reading.LARGE)}",
+            f"a merged partial of 6 MB {_mib(reading.of_finish(6_000_000))}; finishes are large from {_mib(reading.LARGE)}",
         ),
     ]
     return markdown(("for", "MiB in all", "for example, MiB"), [(what, _mib(most), each) for what, most, each in rows])
@@ -233,6 +233,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "storage": _storage,
     "bus": _bus,
     "reasons": partial(_reasons, Reason, *chain.from_iterable(one.reasons for one in CAPABILITIES)),
+    "table-reasons": partial(_reasons, TableReason),
     "parked-reasons": partial(_reasons, DeliveryReason, ResultReason),
     "limits": _limits,
     "options": lambda: markdown(("option", "meaning"), [(f"`{one.name}`", one.help) for one in OPTIONS]),
@@ -252,6 +253,7 @@ FILES: dict[Path, Callable[[], str]] = {
     capabilities.FILE: capabilities.text,
     capabilities.OWN_FILE: capabilities.own_text,
     queries.FILE: queries.text,
+    workbook.FILE: workbook.text,
 }
 
 

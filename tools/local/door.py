@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import certifi
 from azure.storage import blob, queue
 from servicebus_local.certificates import AUTHORITY, tls_context
+from servicebus_local.post import properties_of
 
 from shared.azure import FAILURES, STORAGE_CONNECTION, BusMessage, BusSender, Connections, Destination
 from shared.clock import Closing
@@ -80,14 +81,16 @@ class Door(Closing):
             "path": str(self._folder),
         }
 
-    def send(self, name: str, body: bytes, properties: Mapping[str, str]) -> None:
+    def send(self, name: str, body: bytes, headers: Mapping[str, str]) -> None:
         """Send a message to a queue of the bus, as the service does for a request over HTTP."""
+        properties = json.loads(headers.get("BrokerProperties") or "{}")
         message = BusMessage(
             body=body,
             id=properties.get("MessageId"),
             session=properties.get("SessionId"),
             subject=properties.get("Label"),
             content_type=None,
+            properties=properties_of(headers),
         )
         self._sender.send(Destination("bus", name), [message])
 
@@ -157,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, door: Door, name: str) -> None:
         try:
-            door.send(name, self._body(), json.loads(self.headers.get("BrokerProperties") or "{}"))
+            door.send(name, self._body(), dict(self.headers.items()))
         except FAILURES as error:
             self._reply(400, f"the queue {name!r} took no message: {type(error).__name__}\n".encode())
         else:

@@ -45,6 +45,7 @@ REQUIREMENTS = ROOT / "tools" / "requirements-dev.txt"
 PROJECT = ROOT / "pyproject.toml"
 AZURITE_FILES = tuple(ROOT / "tools" / "local" / "azurite" / name for name in ("package.json", "package-lock.json"))
 BROWSER_REQUIREMENTS = ROOT / "tools" / "requirements-browser.txt"
+PARQUET_REQUIREMENTS = ROOT / "tools" / "requirements-parquet.txt"
 BROWSER_FILES = tuple(ROOT / "tests" / "browser" / name for name in ("package.json", "package-lock.json"))
 OTHERS_FILES = tuple(ROOT / "tests" / "others" / name for name in ("package.json", "package-lock.json"))
 WORKER_FILE = ROOT / "tools" / "local" / "worker" / "requirements.txt"
@@ -138,13 +139,24 @@ def find_python(version: str) -> str | None:
     return None
 
 
+def ensure_parquet() -> None:
+    """Install what reads Parquet files. Few publishers need it, and no app."""
+    ensure()
+    _add("library for Parquet", ".parquet-stamp", PARQUET_REQUIREMENTS)
+
+
 def ensure_browser() -> None:
     """Install what drives a browser and what checks pages in it. The browser itself is the system's."""
     ensure()
-    if not VENV.is_symlink():
-        what, wanted = ("--requirement", str(BROWSER_REQUIREMENTS)), f"{_digest(BROWSER_REQUIREMENTS)}\n"
-        _step("browser's driver", VENV / ".browser-stamp", wanted, lambda: _install(*what))
+    _add("browser's driver", ".browser-stamp", BROWSER_REQUIREMENTS)
     _step("checker of pages", BROWSER / STAMP, f"{_digest(*BROWSER_FILES)}\n", lambda: _npm_ci(BROWSER, BROWSER_FILES))
+
+
+def _add(what: str, stamp: str, requirements: Path) -> None:
+    """Install more into the environment that is there."""
+    if not VENV.is_symlink():
+        words = ("--requirement", str(requirements))
+        _step(what, VENV / stamp, f"{_digest(requirements)}\n", lambda: _install(*words))
 
 
 def compiler_problem(which: Callable[[str], str | None], headers: Path, configured: str) -> str:

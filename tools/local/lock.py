@@ -16,6 +16,7 @@ LOCKS = {
     UPLOAD: ("app",),
     "tools/requirements-dev.txt": ("dev",),
     "tools/requirements-browser.txt": ("dev", "browser"),
+    "tools/requirements-parquet.txt": ("dev", "parquet"),
 }
 #: Requirements of a person's own code.
 OWN = (ROOT / "own" / "requirements.txt",)

@@ -20,7 +20,7 @@ from tools.local.errors import SetupError, StackError
 from tools.local.installation import node_folder
 from tools.local.paths import ROOT
 
-FOLDER = ROOT / "console" / "static"
+FOLDER = ROOT / "capabilities" / "console" / "static"
 LIST = FOLDER / "vendored.json"
 
 

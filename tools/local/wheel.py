@@ -17,7 +17,7 @@ from setuptools.command.build_py import build_py
 from setuptools.command.egg_info import egg_info
 
 #: The packages that go inside: `shared` becomes `sluice._shared`, and so on.
-INSIDE: Final = ("shared", "capabilities", "console", "tools")
+INSIDE: Final = ("shared", "capabilities", "tools")
 #: Read by `sluice cost idle`, from the folder that the command's package is in.
 HOST_JSON: Final = "host.json"
 #: Names of the example that stay in texts: settings have it, and fingerprints are made with it. The code knows them.

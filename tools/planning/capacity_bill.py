@@ -20,7 +20,7 @@ from shared.payload import (
     of_finish,
     of_plan,
 )
-from shared.pipeline import CURSOR_EVERY, MOST_OF_A_BATCH
+from shared.pipeline import CURSOR_EVERY, CUT_PARTIAL, MOST_OF_A_BATCH, SEGMENT_PARTIAL
 from shared.usage import (
     DAY,
     Bill,
@@ -41,6 +41,8 @@ OF_A_JOB: Final = useful(table=19, blob_read=5, blob_write=6, blob_list=1, queue
 OF_A_SEGMENT: Final = useful(queue=4, table=2, blob_read=2, blob_write=1, blob_list=1)
 #: Requests of a shard beside its slices and rows: its message, the job, its fence, plan, part and blob, the look for the others.
 OF_A_SHARD: Final = useful(queue=4, table=3, blob_read=2, blob_write=2, blob_list=2)
+#: Requests of each further span of a shard beside its cuts and rows: the fence, part and blob.
+OF_A_SPAN: Final = useful(table=2, blob_write=2)
 #: Requests to bury a job of any size: its row, its plan, the publisher's two blobs, the empty last pages. A day later: the pointer
 #: for that, the row, the look for blobs that came too late.
 OF_A_BURIAL: Final = useful(table=10, blob_read=3, blob_list=3, blob_delete=3)
@@ -123,14 +125,20 @@ def count_requests(load: Load, found: Constants) -> Asked:
     is_enclosed = load.stored * load.chunk <= INLINE_BYTES
     reads = math.ceil(chunks / CURSOR_EVERY) if is_enclosed else chunks
     size = load.job_items * load.stored
-    segments, shards = load.segments(found), load.shards(found)
+    segments, shards, spans = load.segments(found), load.shards(found), load.spans(found)
     totals = shards * math.ceil(load.accounts / shards / MOST_ROWS)
     blocks = size // _BLOCK
     of_a_job = add(
         OF_A_JOB,
         _times(OF_A_SEGMENT, segments if segments > 1 else 0),
-        # Each shard reads a slice of each segment; one step more adds the segments up before all shards.
-        add(_times(OF_A_SHARD, shards), useful(blob_read=(shards + 1) * segments)) if shards > 1 else {},
+        # Each shard reads its cuts of each segment, once for each span; one step more adds the segments up before all shards.
+        add(_times(OF_A_SHARD, shards), useful(blob_read=(shards * max(1, spans) + 1) * segments))
+        if shards > 1
+        else {},
+        # Where its spans lie is written and read by the finish, and read by each shard. So the end reads no segment.
+        add(_times(OF_A_SPAN, shards * (spans - 1)), useful(blob_read=shards + 2 - segments, blob_write=1))
+        if spans
+        else {},
         requests_of_chunks(chunks),
         take_counts(chunks),
         useful(table=totals, blob_read=reads, blob_write=blocks + (1 if blocks else 0)),
@@ -163,7 +171,7 @@ def memory(load: Load, machines: Machines, found: Constants) -> list[StageMemory
     plan = of_plan(load.frames, load.job_items, load.chunk, limits)
     dispatch = of_dispatch(load.job_chunks, most_rows(load.job_chunks, load.job_items, limits))
     chunk = of_chunk(load.stored * load.chunk, load.expanded * load.chunk, load.chunk, limits)
-    finish = of_finish(load.job_items)
+    finish = of_finish(CUT_PARTIAL if load.spans(found) else min(load.merged_bytes, SEGMENT_PARTIAL))
     finishes = LARGE_FINISHES if finish >= LARGE else SMALL_FINISHES
     return [
         StageMemory("publisher", found.publisher_bytes, "one frame at a time, measured"),

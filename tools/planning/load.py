@@ -2,12 +2,40 @@
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+
+import msgspec
 
 from shared.concurrency import BUILT_IN, Observation
+from shared.ledger import MERGED_MOST
 from shared.payload import Limits
-from shared.pipeline import APART, SEGMENT_BYTES, SEGMENT_CHUNKS, SHARD_BYTES, SHARDS, Speed, choose, choose_shards
+from shared.pipeline import (
+    APART,
+    CUT_ABOVE,
+    SEGMENT_BYTES,
+    SEGMENT_CHUNKS,
+    SEGMENT_PARTIAL,
+    SHARD_BYTES,
+    SHARDS,
+    SPAN_BYTES,
+    Speed,
+    choose,
+    choose_cuts,
+    choose_shards,
+)
 from shared.usage import INSTANCE_GB
+from shared.workloads.billing import Billing
 from tools.planning.measured import Constants
+
+
+@cache
+def account_json() -> int:
+    """Return the bytes of JSON that an account takes in a partial of billing."""
+    charges = [(f"account-{number:06}", "EUR", Decimal("1000.50"), Decimal("27.50")) for number in range(2)]
+    one, both = (len(msgspec.json.encode(Billing().combine(charges[:count]))) for count in (1, 2))
+    return both - one
+
 
 #: A workload's wall time as the app notes it: milliseconds of so many transactions.
 _NOTED = 1_000_000
@@ -67,7 +95,8 @@ class Load:
     def segments(self, found: Constants) -> int:
         """Return the segments of one job, which several instances merge."""
         held = min(self.accounts, self.chunk) * found.account_bytes
-        whole = self.job_chunks * max(1 / SEGMENT_CHUNKS, held / SEGMENT_BYTES)
+        partial = self.partial_bytes / self.job_chunks
+        whole = self.job_chunks * max(1 / SEGMENT_CHUNKS, held / SEGMENT_BYTES, partial / SEGMENT_PARTIAL)
         return 1 if whole <= 1 else min(self.job_chunks, max(math.ceil(whole), APART))
 
     def shards(self, found: Constants) -> int:
@@ -75,9 +104,34 @@ class Load:
         segments = self.segments(found)
         if not self.has_split or segments == 1:
             return 1
+        return SHARDS if self.spans(found) else choose_shards(self._merged_segments(found), SHARDS, SHARD_BYTES)
+
+    def spans(self, found: Constants) -> int:
+        """Return the spans of each shard, one after the other. 0: a shard is published in one piece."""
+        if not self.has_split or choose_cuts(self.partial_bytes, CUT_ABOVE, SHARDS) == SHARDS:
+            return 0
+        return math.ceil(self._merged_segments(found) / SHARDS / SPAN_BYTES)
+
+    def _merged_segments(self, found: Constants) -> int:
+        """Return the stored bytes of all merged segments."""
+        segments = self.segments(found)
         # A segment has an account once, in however many of its chunks it is.
-        accounts = min(self.accounts, math.ceil(self.job_items / segments))
-        return choose_shards(segments * accounts * found.account_bytes, SHARDS, SHARD_BYTES)
+        return segments * min(self.accounts, math.ceil(self.job_items / segments)) * found.account_bytes
+
+    @property
+    def partial_bytes(self) -> int:
+        """Bytes of JSON of all chunks' partials of one job."""
+        return self.job_chunks * min(self.accounts, self.chunk) * account_json()
+
+    @property
+    def merged_bytes(self) -> int:
+        """Bytes of JSON of one job's merged partial."""
+        return min(self.accounts, self.job_items) * account_json()
+
+    @property
+    def is_too_large(self) -> bool:
+        """True if one process would have to merge more than it may."""
+        return not self.has_split and self.merged_bytes > MERGED_MOST
 
     def chunk_cpu(self, found: Constants) -> float:
         """Return the seconds of CPU of the app for one chunk, from its message to the credit of its result."""

@@ -6,7 +6,14 @@ from enum import StrEnum
 from typing import Any, Final
 
 #: Made by `make lock`: the release's counts, with the packages that a person added.
-LOCKS: Final = frozenset({"requirements.txt", "tools/requirements-dev.txt", "tools/requirements-browser.txt"})
+LOCKS: Final = frozenset(
+    {
+        "requirements.txt",
+        "tools/requirements-dev.txt",
+        "tools/requirements-browser.txt",
+        "tools/requirements-parquet.txt",
+    }
+)
 _ABSENT: Final = object()
 _NAME: Final = re.compile(r"^([A-Za-z0-9][\w.-]*)")
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -18,17 +18,19 @@ from capabilities.registration.views import ORDER_MODEL, state_of
 from shared.processes import STUCK_AFTER, TimeoutRow
 from shared.settings import Settings
 from tools.cli import opening
-from tools.cli.options import PROBLEM_FOUND, JsonOption, SettingsOption
+from tools.cli.options import FORMER_NAMES, PROBLEM_FOUND, JsonOption, SettingsOption, end
 from tools.cli.screen import Screen, clean
 
-orders = typer.Typer(help="Orders for the seats of conferences.", no_args_is_help=True)
-processes = typer.Typer(help="What orders wait for, and why they are where they are.", no_args_is_help=True)
+orders = typer.Typer(help="Orders for the seats of conferences.", context_settings=FORMER_NAMES, no_args_is_help=True)
+processes = typer.Typer(
+    help="What orders wait for, and why they are where they are.", context_settings=FORMER_NAMES, no_args_is_help=True
+)
 seats = typer.Typer(help="The seats of conferences.", no_args_is_help=True)
 
 #: Orders that overtook one, which a person is shown.
 _MOST_SHOWN = 10
 OrderArgument = Annotated[str, typer.Argument(help="The id of the order, or its number.", metavar="ORDER")]
-MostOption = Annotated[int, typer.Option(min=1, max=100_000, help="Rows at most.")]
+LimitOption = Annotated[int, typer.Option(min=1, max=100_000, help="Rows at most.")]
 
 
 @orders.command("show")
@@ -45,7 +47,7 @@ def show_order(order: OrderArgument, settings: SettingsOption = None, *, as_json
 @orders.command("list")
 def list_orders(
     state: Annotated[OrderPhase | None, typer.Option(help="Only orders in this state.")] = None,
-    most: MostOption = 100,
+    limit: LimitOption = 100,
     settings: SettingsOption = None,
     *,
     unsettled: Annotated[bool, typer.Option("--unsettled", help="Only orders with unsettled payments.")] = False,
@@ -57,7 +59,7 @@ def list_orders(
         for one in _views(stores):
             if (state is None or one.phase is state) and (one.unsettled or not unsettled):
                 found.append(describe_order(one))
-            if len(found) == most:
+            if len(found) == limit:
                 break
     shown = ("order", "number", "conference", "state", "total", "paid", "expires_at")
     _print_rows("orders", found, shown, as_json=as_json)
@@ -65,7 +67,7 @@ def list_orders(
 
 @processes.command("list")
 def list_processes(
-    most: MostOption = 100,
+    limit: LimitOption = 100,
     settings: SettingsOption = None,
     *,
     stuck: Annotated[bool, typer.Option("--stuck", help="Only those that should have ended two ticks ago.")] = False,
@@ -75,7 +77,7 @@ def list_processes(
     with opened(settings) as (stores, _, _):
         now = stores.clock.now()
         rows = stores.read_timeouts(now - STUCK_AFTER) if stuck else stores.read_timeouts()
-    found = [_timeout(row, now) for row in rows[:most]]
+    found = [_timeout(row, now) for row in rows[:limit]]
     _print_rows("processes", found, ("order", "expires", "late_seconds"), as_json=as_json)
     if stuck and found:
         raise typer.Exit(PROBLEM_FOUND)
@@ -182,12 +184,6 @@ def _views(stores: RegistrationStores) -> Iterator[OrderState]:
 def _timeout(row: TimeoutRow, now: datetime) -> dict[str, Any]:
     late = max(timedelta(), now - row.due).total_seconds()
     return {"order": row.home.removeprefix(order_home("")), "expires": row.due.isoformat(), "late_seconds": int(late)}
-
-
-def end(said: str) -> NoReturn:
-    """Say why it did not end well, and end."""
-    typer.echo(f"sluice: {said}", err=True)
-    raise typer.Exit(PROBLEM_FOUND)
 
 
 def print_document(document: dict[str, Any], *, as_json: bool) -> None:

@@ -14,12 +14,12 @@ from typing import Annotated, Any, Final
 import typer
 
 from capabilities.registration.access_codes import CODE_LETTERS
-from capabilities.registration.commands.orders import end, orders, print_document, print_seats
+from capabilities.registration.commands.orders import orders, print_document, print_seats
 from capabilities.registration.commands.sending import Message, SendingDesk, open_desk
 from capabilities.registration.http import describe_order
 from capabilities.registration.order import OrderPhase, OrderState
 from capabilities.registration.order_messages import PaymentOutcome
-from tools.cli.options import JsonOption, SettingsOption
+from tools.cli.options import JsonOption, SettingsOption, end
 
 conferences = typer.Typer(
     help="Conferences: make one, change its prices, close it. `sluice seats show` has its seats.\n\nStatus: 0 done, 1 it was "

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import typer
-
-from capabilities.registration.commands.orders import end, opened
+from capabilities.registration.commands.orders import opened
 from capabilities.registration.flows import RegistrationPart, RegistrationStores
 from capabilities.registration.order import OrderState
 from capabilities.registration.order_messages import seats_home
@@ -23,6 +21,7 @@ from shared.errors import NotPublishedError
 from shared.parked import NO_JOB, Entry
 from shared.payload import WRAPPER, Limits
 from shared.processes import Mementos
+from tools.cli.options import end
 from tools.cli.watching import LOOK_EVERY, NOT_ENDED
 
 T = TypeVar("T")
@@ -81,12 +80,11 @@ class SendingDesk:
             if entry and entry.is_open and (known is None or entry.etag != known.etag):
                 end(f"{message.words} was refused and parked as {entry.reason}: {entry.found}; {entry.instead}")
             if time.monotonic() >= until:
-                typer.echo(
-                    f"sluice: {message.words} is on queue {queue}, and its effect is not there after {wait:g} s: is the app "
+                end(
+                    f"{message.words} is on queue {queue}, and its effect is not there after {wait:g} s: is the app "
                     "running? The same command with the same ids counts once",
-                    err=True,
+                    NOT_ENDED,
                 )
-                raise typer.Exit(NOT_ENDED)
             time.sleep(LOOK_EVERY)
         return None
 

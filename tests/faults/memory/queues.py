@@ -49,18 +49,20 @@ class Queues:
         text = ET.fromstring(asked.body).findtext("MessageText") or ""
         name, now = f"00000000-0000-4000-8000-{self._storage.version():012x}", self._storage.now
         delay = timedelta(seconds=int(asked.query.get("visibilitytimeout", 0)))
-        message = queue[name] = _Message(name, text, now, now + delay, self._receipt(), turn=self._storage.version())
+        message = queue[name] = _Message(
+            name, text, self._storage.inserts_at, now + delay, self._receipt(), turn=self._storage.version()
+        )
         return self._listed(201, [message], is_sent=True)
 
     def _receive(self, queue, _message, asked):
         most, hidden = int(asked.query.get("numofmessages", 1)), int(asked.query.get("visibilitytimeout", 30))
-        now = self._storage.now
+        now, is_peek = self._storage.now, asked.query.get("peekonly") == "true"
         visible = [message for message in queue.values() if message.visible_at <= now]
         found = sorted(visible, key=lambda message: (message.visible_at, message.turn))[:most]
-        for message in found:
+        for message in [] if is_peek else found:
             message.visible_at = now + timedelta(seconds=hidden)
             message.receipt, message.deliveries = self._receipt(), message.deliveries + 1
-        return self._listed(200, found)
+        return self._listed(200, found, is_peek=is_peek)
 
     def _clear(self, queue, _message, _asked):
         queue.clear()
@@ -88,22 +90,26 @@ class Queues:
     def _receipt(self):
         return f"receipt{self._storage.version()}"
 
-    def _listed(self, status, messages, *, is_sent=False):
-        entries = "".join(_entry(message, is_sent=is_sent) for message in messages)
+    def _listed(self, status, messages, *, is_sent=False, is_peek=False):
+        entries = "".join(_entry(message, is_sent=is_sent, is_peek=is_peek) for message in messages)
         text = f'<?xml version="1.0" encoding="utf-8"?><QueueMessagesList>{entries}</QueueMessagesList>'
         return Reply(status, text.encode(), {"Content-Type": "application/xml"})
 
 
-def _entry(message, *, is_sent):
+def _entry(message, *, is_sent, is_peek):
     content = (
         ""
         if is_sent
         else (f"<DequeueCount>{message.deliveries}</DequeueCount><MessageText>{escape(message.text)}</MessageText>")
     )
+    taken = (
+        ""
+        if is_peek
+        else f"<PopReceipt>{message.receipt}</PopReceipt><TimeNextVisible>{http_date(message.visible_at)}</TimeNextVisible>"
+    )
     return (
         f"<QueueMessage><MessageId>{message.id}</MessageId><InsertionTime>{http_date(message.put_at)}</InsertionTime>"
-        f"<ExpirationTime>Fri, 31 Dec 9999 23:59:59 GMT</ExpirationTime><PopReceipt>{message.receipt}</PopReceipt>"
-        f"<TimeNextVisible>{http_date(message.visible_at)}</TimeNextVisible>{content}</QueueMessage>"
+        f"<ExpirationTime>Fri, 31 Dec 9999 23:59:59 GMT</ExpirationTime>{taken}{content}</QueueMessage>"
     )
 
 

@@ -30,11 +30,12 @@ def of_orders(in_memory):
     return {name: in_memory[name] for name in NAMES}
 
 
-def test_single_faults_leave_every_order_answered(of_orders):
-    """Every scenario meets faults, nearly all of them at the request that was recorded."""
-    tallies = tallied(spread(of_orders, IN_MEMORY), of_orders)
+def test_single_faults_leave_every_order_answered(of_orders, stride):
+    """Nearly all faults at the request that was recorded. In CI twice as many."""
+    tasks = spread(of_orders, IN_MEMORY // min(stride, 2))
+    tallies = tallied(tasks, of_orders)
     missed = [line for tally in tallies for line in tally.missed]
-    assert len(missed) <= IN_MEMORY / 10, missed
+    assert len(missed) <= len(tasks) / 10, missed
 
 
 @pytest.mark.ci("a campaign of faults")

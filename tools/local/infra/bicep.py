@@ -5,7 +5,7 @@ The grammar is tree-sitter's. It does not know spread and `.bicepparam`, which i
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,12 @@ def _parser() -> Parser:
 
 def read(path: Path) -> Template:
     """Return the declarations of the file. A file that does not parse is refused with the line where it stops."""
-    source = path.read_bytes()
+    return _read(path, path.read_bytes())
+
+
+@lru_cache(maxsize=256)
+def _read(path: Path, source: bytes) -> Template:
+    # A check works out dozens of deployments of the same files, and changes no declaration.
     root = _parser().parse(source).root_node
     template = Template(path, source)
     if root.has_error:

@@ -19,6 +19,7 @@ CHOICES: Final[tuple[tuple[str, Any], ...]] = (
     ("isStoragePrivate", True),
     ("hasTraces", True),
     ("hasRollingUpdates", True),
+    ("hasWorkbook", True),
     ("alertWebhook", "https://example.com/alerts"),
     ("alertMinutes", 5),
     ("instanceMemoryMB", 4096),

@@ -88,7 +88,8 @@ def _piece(part: Node, names: Names) -> str:
 
 
 def _text(value: Any) -> str:
-    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+    # Bicep writes booleans, objects and arrays as JSON.
+    return json.dumps(value) if isinstance(value, bool | Mapping | list) else str(value)
 
 
 def _object(node: Node, names: Names) -> dict[str, Any]:
@@ -168,6 +169,8 @@ _SIGNS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
+    "/": operator.floordiv,
+    "%": operator.mod,
 }
 _KINDS: Final[Mapping[str, Callable[[Node, Names], Any]]] = {
     "string": _string,
@@ -228,6 +231,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "int": int,
     "join": lambda parts, between: between.join(map(_text, parts)),
     "length": len,
+    "range": lambda start, count: [*range(start, start + count)],
     "resourceGroup": lambda: {"id": Unknown("resourceGroup().id"), "location": Unknown("resourceGroup().location")},
     "string": _text,
     "subscription": lambda: {"id": Unknown("subscription().id")},

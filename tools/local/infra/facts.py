@@ -71,6 +71,12 @@ FACTS: Final = (
         "publishers with a role that is not the chosen one",
     ),
     Fact(
+        "`tables/entities/add/action` allows to insert a row, and neither to replace nor to delete one",
+        "learn.microsoft.com, authorize with Microsoft Entra ID (REST), permissions for table operations, read 2026-11-27",
+        "roles",
+        "operators who may change the audit",
+    ),
+    Fact(
         "a second assignment of a role to the same principal fails the deployment",
         "Azure/azure-dev, error RoleAssignmentExists, release 1.23.13 of 2026-03-26",
         "roles",

@@ -8,6 +8,7 @@ from typing import Any, Final
 from shared import __version__
 from tools.cli.doctor import State
 from tools.conformance import State as Kept
+from tools.local.paths import ROOT
 from tools.local.prove.questions import ask_all
 from tools.local.prove.removal import remove
 from tools.local.prove.shell import Done, ProblemError
@@ -135,7 +136,9 @@ def examine_deeply(site: Site) -> list[str]:
 
 
 def run_tests(site: Site) -> list[str]:
-    """Run the end-to-end tests against the deployed address."""
+    """Run the end-to-end tests against the deployed address. A project of `sluice new` has no tests of the engine."""
+    if not all((ROOT / name).exists() for name in TESTS):
+        return ["left out: this is a project, and the tests of the engine are in its repository"]
     words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--host", "azure", *TESTS)
     done = site.shell.call("python", *words, minutes=45, settings=site.values)
     lines = [line for line in done.out.splitlines() if line.strip()]

@@ -182,6 +182,7 @@ _DAY, _LOAD, _PARAMETER = "it needs a day", "it needs a load that costs more", "
 BY_HAND: Final = {
     "does Data Owner on the entities alone": _LOAD,
     "does a publisher's role hold on its room's container": _PARAMETER,
+    "may an operator with `AUDIT_ROLE`": _PARAMETER,
     "do the spans of `SLUICE_TELEMETRY=otel` arrive": _PARAMETER,
     "does Azure's login on Flex Consumption": _PARAMETER,
     "does a sender's own `X-MS-CLIENT-PRINCIPAL`": _PARAMETER,

@@ -23,6 +23,7 @@ from tools.local.infra.checks import (
     security,
     shape,
     upload,
+    workbook,
 )
 from tools.local.infra.finding import Finding
 from tools.local.infra.project import Project
@@ -43,6 +44,7 @@ CHECKS: Final[Mapping[str, Callable[[Project], Iterator[Finding]]]] = {
     "own": own.check,
     "scaling": scaling.check,
     "alerts": alerts.check,
+    "workbook": workbook.check,
     "azd": azd.check,
     "package": upload.check,
     "automation": automation.check,

@@ -19,7 +19,7 @@ WANTED: Final[Mapping[str, Any]] = {
     f"{_PROVIDER}.registration.clientId": CONSOLE,
     f"{_PROVIDER}.validation.allowedAudiences": [CONSOLE],
 }
-#: As `console/azure_login.py` has them.
+#: As `capabilities/console/azure_login.py` has them.
 ROLES: Final = ["Reader", "Operator"]
 
 

@@ -17,6 +17,7 @@ def check(project: Project) -> Iterator[Finding]:
         rooms=with_rooms(),
         isStoragePrivate=True,
         hasWarming=True,
+        hasWorkbook=True,
         capabilities=",".join(builtin_names()),
         consoleClientId=CONSOLE,
     )

@@ -29,6 +29,8 @@ ROLES: Final[Mapping[str, str]] = {
     "Website Contributor": "de139f84-1756-47ae-9be6-808fbbe84772",
 }
 APP: Final = "the app"
+#: The table of acts. It takes a role with `entities/read` and `entities/add/action` alone.
+AUDIT: Final = "audit"
 #: It also deletes the container: its action Microsoft.Storage/storageAccounts/blobServices/containers/delete (built-in roles for
 #: storage, learn.microsoft.com, read 2026-11-27). The parameter publisherRole names one without.
 CONTAINER: Final = "Storage Blob Data Contributor"
@@ -82,12 +84,14 @@ OF_APP: Final = {
     ("Azure Service Bus Data Sender", _BUS),
     ("Monitoring Metrics Publisher", _LOGS),
 }
+#: What operators have for tables on the account; with the parameter auditRole on each table instead, but on the audit.
+TABLES: Final = ("Storage Table Data Contributor", _APP)
 OF_WARM: Final = {("Website Contributor", _SITE)}
 OF_OPERATORS: Final = {
     ("Storage Queue Data Reader", _APP),
     ("Storage Queue Data Message Sender", _APP),
     ("Storage Blob Data Contributor", _APP),
-    ("Storage Table Data Contributor", _APP),
+    TABLES,
     # On the namespace: on a topic alone the receiver's role does not reach its subscriptions.
     ("Azure Service Bus Data Receiver", _BUS),
     ("Azure Service Bus Data Sender", _BUS),
@@ -159,6 +163,7 @@ def _choices(project: Project) -> Iterator[Finding]:
     pairs = {(_role(one), scope_of(one)) for one in given_roles if _who(one) == PUBLISHER}
     if pairs != of_publishers_by(own):
         yield Finding("infra", f"with publisherRole {own} a publisher has: {', '.join(sorted(map(_words, pairs)))}")
+    yield from _audited(project, own)
     entities = {str(one) for one in listened(project.root)}
     for rights, scopes in (("entities", entities), ("namespace", {_BUS}), ("none", set[str]())):
         for given, role in (("", COUNTS), (own, own)):
@@ -167,6 +172,16 @@ def _choices(project: Project) -> Iterator[Finding]:
             if pairs - OF_APP != {(role, scope) for scope in scopes}:
                 found = ", ".join(sorted(map(_words, pairs - OF_APP))) or "nothing"
                 yield Finding("infra", f"with scalerRights {rights} and scalerRole {given!r} the app has: {found}")
+
+
+def _audited(project: Project, own: str) -> Iterator[Finding]:
+    """Yield what an operator may do with tables where the audit has a role of its own."""
+    deployment = project.deployed(auditRole=own, capabilities=",".join(builtin_names()))
+    names = {one.last_name for one in deployment.of_type("Microsoft.Storage/storageAccounts/tableServices/tables")}
+    changed = {(TABLES[0], f"table {name}") for name in names - {AUDIT}}
+    pairs = {(_role(one), scope_of(one)) for one in deployment.of_type(_ASSIGNMENTS) if _who(one) == OPERATOR}
+    if pairs != (OF_OPERATORS - {TABLES}) | changed | {(own, f"table {AUDIT}")}:
+        yield Finding("infra", f"with auditRole {own} an operator has: {', '.join(sorted(map(_words, pairs)))}")
 
 
 def _capabilities(project: Project) -> Iterator[Finding]:
@@ -240,6 +255,8 @@ def scope_of(one: Resource) -> str:
     kind, _, name = one.scope.partition(":")
     if kind.endswith("/queueServices/queues"):
         return f"queue {name.rsplit('/', 1)[-1]}"
+    if kind.endswith("/tables"):
+        return f"table {name.rsplit('/', 1)[-1]}"
     if kind.endswith("/containers"):
         return f"container {name.rsplit('/', 1)[-1]}"
     if kind in _OF_BUS:

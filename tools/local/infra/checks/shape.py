@@ -14,6 +14,7 @@ TAGGED: Final = frozenset(
         "Microsoft.Insights/components",
         "Microsoft.Insights/scheduledQueryRules",
         "Microsoft.Insights/actionGroups",
+        "Microsoft.Insights/workbooks",
         "Microsoft.ManagedIdentity/userAssignedIdentities",
         "Microsoft.OperationalInsights/workspaces",
         "Microsoft.Resources/resourceGroups",
@@ -68,7 +69,7 @@ _LOGGED: Final = "Microsoft.Insights/diagnosticSettings"
 
 def check(project: Project) -> Iterator[Finding]:
     """Yield resources that are not what they should be, or not where."""
-    deployment = project.deployed(isStorageLogged=True, alertEmail="a@b.example", rooms=with_rooms())
+    deployment = project.deployed(isStorageLogged=True, hasWorkbook=True, alertEmail="a@b.example", rooms=with_rooms())
     there = {one.id for one in deployment.resources}
     for one in deployment.resources:
         if one.type in TAGGED and (one.body.get("tags") or {}).get("azd-env-name") != "check":

@@ -2,8 +2,8 @@
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, lru_cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from sys import stdlib_module_names
@@ -18,7 +18,7 @@ from tools.local.infra.project import Project
 #: The host and the remote build look for these.
 NEEDED: Final = ("function_app.py", "host.json", "own/settings.json", "requirements.txt")
 #: What may be in the package beside Python below these folders.
-FOLDERS: Final = ("capabilities", "console", "functions", "shared", "sluice")
+FOLDERS: Final = ("capabilities", "functions", "shared", "sluice")
 #: A person's own code, with the data beside it.
 OWN: Final = "own"
 _REQUIREMENT: Final = re.compile(r"^([A-Za-z0-9][\w.-]*)==", re.MULTILINE)
@@ -57,14 +57,17 @@ def _imported(root: Path, modules: list[str]) -> tuple[set[str], dict[str, str]]
     """Return the project's files that the modules need, and the foreign modules with the file that wants each."""
     found: set[str] = set()
     foreign: dict[str, str] = {}
-    waiting = list(modules)
+    waiting, seen = list(modules), set[str]()
     while waiting:
         name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
         file = _file(root, name)
         if file is None or file in found:
             continue
         found.add(file)
-        for wanted in _imports(root / file):
+        for wanted in _imports((root / file).read_text()):
             if wanted.split(".")[0] in (*FOLDERS, "function_app"):
                 waiting += [".".join(wanted.split(".")[:end]) for end in range(1, wanted.count(".") + 2)]
             elif wanted.split(".")[0] not in stdlib_module_names:
@@ -78,18 +81,20 @@ def _file(root: Path, module: str) -> str | None:
     return next((file.as_posix() for file in both if (root / file).exists()), None)
 
 
-def _imports(file: Path) -> Iterator[str]:
-    tree = ast.parse(file.read_text())
-    optional = {id(inner) for node in ast.walk(tree) for one in _left_out(node) for inner in ast.walk(one)}
-    for node in ast.walk(tree):
+@lru_cache(maxsize=1024)
+def _imports(source: str) -> Sequence[str]:
+    nodes = [*ast.walk(ast.parse(source))]
+    optional = {id(inner) for node in nodes for one in _left_out(node) for inner in ast.walk(one)}
+    wanted: list[str] = []
+    for node in nodes:
         if id(node) in optional:
             continue
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            wanted += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
             # `from shared.gate import gates` names a module, `from shared.clock import Clock` does not.
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            wanted += (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+    return wanted
 
 
 def _left_out(node: ast.AST) -> list[ast.AST]:

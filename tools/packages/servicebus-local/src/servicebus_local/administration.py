@@ -1,4 +1,4 @@
-"""What administration clients ask over HTTP: which entities there are, how they are set, and that some be made or go."""
+"""What comes over HTTP: administration clients ask for entities, make some or remove some, and senders post messages."""
 
 import re
 import time
@@ -16,11 +16,15 @@ from servicebus_local.descriptions import (
 from servicebus_local.entities import Subscription, Topic
 from servicebus_local.entity_requests import read_entity, read_filter, read_subscription
 from servicebus_local.http import Answer, Request
-from servicebus_local.refusal import NOT_FOUND, Refusal, not_implemented
+from servicebus_local.post import addressee, encoded
+from servicebus_local.refusal import NOT_FOUND, TOO_LARGE, Refusal, not_implemented
 from servicebus_local.rules import Rules
+from servicebus_local.sender import take
 from servicebus_local.tokens import Gatekeeper, Right, demand
 
 _PAGE = 100
+#: The status by which a message is refused: there is no such queue or topic, or the message is too large.
+_STATUSES = {NOT_FOUND: 410, TOO_LARGE: 403}
 _BELOW_TOPIC = re.compile(
     r"(?P<topic>.+)/subscriptions(?:/(?P<subscription>[^/]+)(?:/(?P<rules>rules)(?:/(?P<rule>[^/]+))?)?)?",
     re.IGNORECASE,
@@ -28,7 +32,7 @@ _BELOW_TOPIC = re.compile(
 
 
 class Administration:
-    """Answers requests of administration clients about a broker."""
+    """Answers the requests over HTTP to a broker."""
 
     def __init__(
         self, broker: Broker, gatekeeper: Gatekeeper | None = None, clock: Callable[[], float] = time.time
@@ -41,10 +45,22 @@ class Administration:
     def __call__(self, request: Request) -> Answer:
         """Answer one request."""
         try:
-            self._admit(request)
+            if (name := addressee(request)) is not None:
+                return self._post(name, request)
+            self._admit(request, request.path.strip("/"), Right.MANAGE)
             return self._answer(request)
         except Refusal as refusal:
             return Answer(refusal.status, error(refusal.status, refusal.description))
+
+    def _post(self, name: str, request: Request) -> Answer:
+        """Take one message in. The service has statuses of its own for what refuses it."""
+        self._admit(request, name, Right.SEND)
+        try:
+            take(self._broker.intake(name), encoded(request))
+        except Refusal as refusal:
+            status = _STATUSES.get(refusal.condition, refusal.status)
+            raise Refusal(refusal.condition, refusal.description, status) from refusal
+        return Answer(201, "")
 
     def _answer(self, request: Request) -> Answer:
         if request.method == "DELETE":
@@ -75,10 +91,10 @@ class Administration:
         elif below["subscription"]:
             self._broker.delete_subscription(below["topic"], below["subscription"])
 
-    def _admit(self, request: Request) -> None:
+    def _admit(self, request: Request, path: str, right: Right) -> None:
         if self._gatekeeper is not None:
             scope = self._gatekeeper.scope(request.headers.get("authorization", ""))
-            demand([scope], request.path.strip("/"), (Right.MANAGE,), time.time())
+            demand([scope], path, (right,), time.time())
 
 
 class _Listing:

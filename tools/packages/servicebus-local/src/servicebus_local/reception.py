@@ -9,7 +9,7 @@ from servicebus_local.websocket import Tunnel
 
 #: The beginnings of HTTP requests. Everything else is the engine's, which says what is wrong with it.
 _METHODS = (b"GET ", b"PUT ", b"POST", b"DELE", b"HEAD", b"PATC", b"OPTI")
-_LONGEST_HEAD = 65_536
+_LONGEST_REQUEST = 1_048_576
 
 
 class Reception(asyncio.Protocol):
@@ -50,5 +50,5 @@ class Reception(asyncio.Protocol):
                 self._hand_over(transport, Tunnel(self._make_peer()), self._received)
                 return
             transport.write(answered(self._administer(request)))
-        if len(self._received) > _LONGEST_HEAD:
+        if len(self._received) > _LONGEST_REQUEST:
             transport.close()

@@ -38,7 +38,7 @@ class Producer:
         if encoded is None:
             return
         try:
-            self._take(encoded)
+            take(self._intake, encoded)
         except Refusal as refusal:
             refuse(delivery, refusal)
         else:
@@ -46,20 +46,21 @@ class Producer:
         if pn_link_credit(self._link) < _CREDIT // 2:
             pn_link_flow(self._link, _CREDIT // 2)
 
-    def _take(self, encoded: bytes) -> None:
-        if len(encoded) > LARGEST_MESSAGE:
-            raise Refusal(
-                TOO_LARGE,
-                f"a message or batch of {len(encoded)} bytes for {self._intake.name} is over {LARGEST_MESSAGE}",
-            )
-        try:
-            parcels = [identified(parcel) for parcel in parcels_from(encoded)]
-        except UNREADABLE as error:
-            raise Refusal(DECODE_ERROR, f"a message for {self._intake.name} cannot be read: {error}") from error
-        now = time.time()
-        if self._intake.allowance is not None:
-            self._intake.allowance.demand(now, len(parcels))
-        for parcel in parcels:
-            self._intake.check(parcel)
-        for parcel in parcels:
-            self._intake.accept(parcel, now)
+
+def take(intake: Intake, encoded: bytes) -> None:
+    """Take a message or a batch in, or refuse it as a whole."""
+    if len(encoded) > LARGEST_MESSAGE:
+        raise Refusal(
+            TOO_LARGE, f"a message or batch of {len(encoded)} bytes for {intake.name} is over {LARGEST_MESSAGE}"
+        )
+    try:
+        parcels = [identified(parcel) for parcel in parcels_from(encoded)]
+    except UNREADABLE as error:
+        raise Refusal(DECODE_ERROR, f"a message for {intake.name} cannot be read: {error}") from error
+    now = time.time()
+    if intake.allowance is not None:
+        intake.allowance.demand(now, len(parcels))
+    for parcel in parcels:
+        intake.check(parcel)
+    for parcel in parcels:
+        intake.accept(parcel, now)

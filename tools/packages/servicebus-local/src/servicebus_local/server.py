@@ -10,6 +10,7 @@ from typing import Any
 from servicebus_local.administration import Administration
 from servicebus_local.attach import Hall
 from servicebus_local.broker import Broker
+from servicebus_local.http import Answer, Request
 from servicebus_local.peer import Endpoint, Peer
 from servicebus_local.reception import Reception
 from servicebus_local.tokens import Gatekeeper
@@ -94,7 +95,13 @@ class Server:
             raise
 
     def _receive(self) -> Reception:
-        return Reception(lambda: Peer(self), self._administration)
+        return Reception(lambda: Peer(self), self._answer)
+
+    def _answer(self, request: Request) -> Answer:
+        answer = self._administration(request)
+        # A message that came so goes out at once, as those of AMQP do.
+        self.turn()
+        return answer
 
     def attach(self, peer: Peer, link: Any) -> Endpoint | None:
         """Answer a new link."""

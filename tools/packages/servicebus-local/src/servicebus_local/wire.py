@@ -187,3 +187,8 @@ def symbol(text: str) -> bytes:
 def section(descriptor: int, constructor: int, count: int, body: bytes) -> bytes:
     """Return a message section that is a list (0xd0) or a map (0xd1) of `count` encoded elements."""
     return bytes((0x00, 0x53, descriptor, constructor)) + _PAIR32.pack(len(body) + 4, count) + body
+
+
+def data(body: bytes) -> bytes:
+    """Return the section that holds a body."""
+    return bytes((0x00, 0x53, DATA, 0xB0)) + _U32.pack(len(body)) + body

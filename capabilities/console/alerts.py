@@ -1,0 +1,127 @@
+"""Alerts: what needs a person, as far as storage knows it, each with the page that helps. Pure.
+
+The other alerts are rules over the log: they are in Azure Monitor.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from capabilities.console.snapshot import OpenWork
+from shared.concurrency import Fleet
+from shared.ledger import Job, JobState, Listed, read_progress
+from shared.operating import Overview, QueueLook
+from shared.parked import CauseSums
+
+#: A tick follows each pointer within a minute or two.
+TICK_SILENT: Final = timedelta(minutes=5)
+#: Work that waits this long while no process reports has no worker.
+NO_WORKER: Final = timedelta(minutes=2)
+_Link = Callable[..., str]
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One thing that needs a person: its kind, what was found, what to do, and where."""
+
+    kind: str
+    found: str
+    remedy: str
+    address: str
+    #: A time and no duration: the page would change with every second.
+    since: datetime | None = None
+    #: An alert that is not grave is a notice: nothing is lost by waiting.
+    is_grave: bool = True
+
+
+def find_alerts(  # noqa: PLR0913 - each is another part of the snapshot
+    *,
+    fleet: Fleet,
+    work: OpenWork,
+    queues: Sequence[QueueLook],
+    gates: Sequence[Overview],
+    causes: Sequence[CauseSums],
+    now: datetime,
+    link: _Link,
+) -> list[Alert]:
+    """Return the alerts, the grave ones first."""
+    found = [
+        *_of_tick(work, now, link),
+        *_of_workers(fleet, queues, now, link),
+        *(alert for job in work.jobs for alert in _of_job(job, now, link)),
+        *_of_gates(gates, link),
+        *_of_parked(causes, link),
+    ]
+    return sorted(found, key=lambda alert: not alert.is_grave)
+
+
+def _of_tick(work: OpenWork, now: datetime, link: _Link) -> Iterator[Alert]:
+    if work.oldest is not None and now - work.oldest > TICK_SILENT:
+        yield Alert(
+            "tick silent",
+            "the tick does not follow work that is due",
+            "check whether the app runs and its timer is on: sluice doctor",
+            link("now"),
+            work.oldest,
+        )
+
+
+def _of_workers(fleet: Fleet, queues: Sequence[QueueLook], now: datetime, link: _Link) -> Iterator[Alert]:
+    oldest = min((one.oldest_at for one in queues if one.oldest_at), default=None)
+    if oldest is not None and now - oldest > NO_WORKER and not fleet.fresh(now):
+        yield Alert(
+            "work waits",
+            "messages wait, and no process reports",
+            "check whether the app runs: sluice doctor",
+            link("now"),
+            oldest,
+        )
+
+
+def _of_job(job: Job | Listed, now: datetime, link: _Link) -> Iterator[Alert]:
+    address = link("job", job=job.job)
+    how_far = read_progress(job, now)
+    if how_far.is_late and job.deadline is not None:
+        # A paused job ends later with every second, which says nothing.
+        is_known = how_far.predicted is not None and job.state is not JobState.PAUSED
+        ends = f" and it ends about {how_far.predicted:%H:%M} UTC" if is_known else ""
+        yield Alert(
+            "job late",
+            f"{job.job}: its deadline is {job.deadline:%Y-%m-%d %H:%M} UTC{ends}",
+            "its page says what holds it up",
+            address,
+        )
+    if job.state is JobState.PAUSED:
+        found = job.problem or f"{job.parked_chunks} of {job.chunks} chunks are parked"
+        yield Alert("job paused", f"{job.job}: {found}", "find the cause, mend it, then resume the job", address)
+    elif job.problem and job.state is not None:
+        yield Alert(f"job {job.state.value}", f"{job.job}: {job.problem}", "its page says what to do", address)
+
+
+def _of_gates(gates: Sequence[Overview], link: _Link) -> Iterator[Alert]:
+    for row in gates:
+        address = link("gate", gate=row.gate)
+        if row.problem:
+            yield Alert("gate unreadable", row.problem, "a gate with a fault counts as closed", address)
+        elif row.holds_in_silence and row.held.oldest is not None:
+            yield Alert(
+                "gate holds",
+                f"{row.gate} holds {row.held.count:,} and was never opened",
+                "check its spelling, or open it",
+                address,
+                row.held.oldest,
+                is_grave=False,
+            )
+
+
+def _of_parked(causes: Sequence[CauseSums], link: _Link) -> Iterator[Alert]:
+    if causes:
+        number = sum(cause.open + cause.over for cause in causes)
+        yield Alert(
+            "parked",
+            f"{number:,} in {len(causes)} {'cause' if len(causes) == 1 else 'causes'}",
+            "each cause says what to do",
+            link("parked"),
+            is_grave=False,
+        )

@@ -1,0 +1,181 @@
+"""The outcome of a chunk so far: of its transactions that passed, while others failed.
+
+It is a blob beside the chunk's result, written before a failed try ends. The next try runs only the transactions that are
+left. So one that passed is not called again.
+
+The partial is in pieces, one for each row of neighbours that passed. When those between have passed too, neighbouring pieces
+are merged, in the order of the transactions, as in a run without a failure.
+
+No count depends on this blob. Without it, or if the workload cannot read its pieces any more, the whole chunk runs again.
+Of two deliveries at once, the later one changes nothing.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from io import BytesIO
+from itertools import pairwise
+from typing import Any, Final
+
+from azure.core import MatchConditions
+from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
+from azure.storage.blob import ContainerClient
+from msgspec import Raw, Struct, json
+
+from shared.azure import expecting_an_answer
+from shared.errors import ResultRefusedError
+from shared.ledger import result_blob
+from shared.messages import VERSION, ChunkMessage, Count, Number, PortionMessage
+from shared.payload import Limits
+from shared.pipeline.outputs import Ran, add_portions
+from shared.pipeline.results import unpack_result
+from shared.telemetry import contain
+from shared.versions import decode, decode_document
+from shared.workloads import AnyWorkload, PartialPiece
+from shared.zstd import pack
+
+#: Storage's refusals of a write whose condition does not hold.
+_WRITTEN_BEFORE: Final = frozenset({409, 412})
+
+
+class SoFarHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The first line of the blob, as stored. Each further line is a rejected transaction, as behind a result."""
+
+    workload: str
+    accepted: PortionMessage
+    rejected: PortionMessage
+    #: The id of the first transaction of each piece, and its partial, of the workload's own type.
+    pieces: list[tuple[Number, Raw]]
+    #: The ids of the transactions that failed. They are in none of the portions.
+    left: list[Number]
+    #: What the tries took so far.
+    milliseconds: Count
+    v: int = VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class SoFar:
+    """The outcome of a chunk so far."""
+
+    accepted: PortionMessage
+    rejected: PortionMessage
+    pieces: tuple[PartialPiece, ...]
+    rejections: bytes
+    left: frozenset[int]
+    milliseconds: int
+    etag: str
+
+    def add(self, workload: AnyWorkload, ran: Ran) -> Ran:
+        """Return the outcome of the chunk with a run of those that were left."""
+        left, pieces = [number for number, _ in ran.left], None
+        if ran.pieces is not None:
+            pieces = tuple(_join(workload, sorted((*self.pieces, *ran.pieces), key=lambda one: one.first), left))
+        partial = None
+        rejections = sorted(BytesIO(self.rejections + ran.rejections), key=_number_of)
+        if not left:
+            partial = pieces[0].partial if pieces else workload.combine([])
+        return Ran(
+            add_portions(self.accepted, ran.accepted),
+            add_portions(self.rejected, ran.rejected),
+            partial,
+            b"".join(rejections),
+            left=ran.left,
+            pieces=pieces,
+            closely=ran.closely,
+        )
+
+    def reduce(self, limits: Limits) -> Limits:
+        """Return the limits without the text of the rejections that are kept."""
+        return replace(limits, rejected_text_most=max(0, limits.rejected_text_most - len(self.rejections)))
+
+
+def _join(workload: AnyWorkload, pieces: Sequence[PartialPiece], left: Iterable[int]) -> list[PartialPiece]:
+    """Merge neighbouring pieces, in their order, unless one that is left lies between them."""
+    apart = sorted(left)
+    joined: list[PartialPiece] = list(pieces[:1])
+    with contain():
+        for before, piece in pairwise(pieces):
+            if any(before.first < number < piece.first for number in apart):
+                joined.append(piece)
+            else:
+                joined[-1] = joined[-1]._replace(partial=workload.merge(joined[-1].partial, piece.partial))
+    return joined
+
+
+class _Numbered(Struct):
+    number: int
+
+
+def _number_of(rejection: bytes) -> int:
+    return decode(rejection, _Numbered).number
+
+
+class SoFarStore:
+    """The container of results, where chunks keep their outcome so far."""
+
+    def __init__(self, container: ContainerClient) -> None:
+        self._container = container
+
+    def find(self, chunk: ChunkMessage, workload: AnyWorkload) -> SoFar | None:
+        """Return the outcome of the chunk so far. None: nothing that this workload can read."""
+        name = _name(chunk)
+        with expecting_an_answer(f"read {name!r}"):
+            try:
+                download = self._container.download_blob(name)
+                stored: bytes = download.readall()
+            except ResourceNotFoundError:
+                return None
+        try:
+            text, _ = unpack_result(name, stored)
+        except ResultRefusedError:
+            return None
+        return _read(text, chunk, workload, str(download.properties.etag))
+
+    def put(self, chunk: ChunkMessage, ran: Ran, milliseconds: int, before: SoFar | None) -> None:
+        """Keep the outcome, if that is possible, unless another delivery did since `before`."""
+        if ran.pieces is None:
+            return
+        name, text = _name(chunk), _write(chunk, ran, ran.pieces, milliseconds)
+        condition: dict[str, Any] = {}
+        if before is not None:
+            condition = {"overwrite": True, "etag": before.etag, "match_condition": MatchConditions.IfNotModified}
+        with expecting_an_answer(f"write {name!r}"):
+            try:
+                # Without `overwrite` the request says If-None-Match: *.
+                self._container.upload_blob(name, pack(text, level=1), **condition)
+            except HttpResponseError as refusal:
+                # Another delivery was first, or this very write was, and its reply was lost.
+                if refusal.status_code not in _WRITTEN_BEFORE:
+                    raise
+
+
+def _name(chunk: ChunkMessage) -> str:
+    return f"{result_blob(chunk.job, chunk.revision, chunk.chunk)}~"
+
+
+def _write(chunk: ChunkMessage, ran: Ran, pieces: Iterable[PartialPiece], milliseconds: int) -> bytes:
+    head = SoFarHead(
+        workload=chunk.workload,
+        accepted=ran.accepted,
+        rejected=ran.rejected,
+        pieces=[(first, Raw(json.encode(partial))) for first, partial in pieces],
+        left=[number for number, _ in ran.left],
+        milliseconds=milliseconds,
+    )
+    # A workload's raw JSON may have line feeds. Valid JSON has none inside a string, so a blank replaces each.
+    return b"\n".join((json.encode(head).replace(b"\n", b" "), ran.rejections))
+
+
+@contain()
+def _read(text: bytes, chunk: ChunkMessage, workload: AnyWorkload, etag: str) -> SoFar | None:
+    first, _, rejections = text.partition(b"\n")
+    try:
+        head: SoFarHead = decode_document(first, SoFarHead, "so far", "the outcome of a chunk so far")
+        pieces = tuple(PartialPiece(number, decode(partial, workload.partial)) for number, partial in head.pieces)
+    except (ValueError, RecursionError):
+        return None
+    left = frozenset(head.left)
+    is_of_it = left <= frozenset(range(chunk.first_id, chunk.first_id + chunk.items))
+    counted = head.accepted.items + head.rejected.items + len(left)
+    if not left or not is_of_it or counted != chunk.items or head.workload != chunk.workload:
+        return None
+    return SoFar(head.accepted, head.rejected, pieces, rejections, left, head.milliseconds, etag)

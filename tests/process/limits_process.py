@@ -1,0 +1,49 @@
+"""A process that runs chunks with a limit of 100 a second, one after another: `limits_process STORAGE CONTAINER`.
+
+It says the time of each call, by the clock of the machine, which all processes share.
+"""
+
+import os
+import sys
+import time
+from contextlib import suppress
+
+from shared.azure.connections import Connections
+from shared.clock import SystemClock
+from shared.dequeue.permits import BlobSlots
+from shared.errors import NoSlotError
+from shared.pipeline.call_limits import CallLimits, Paced
+from shared.workloads.registry import run_lines
+from tests.process.world import Sales
+
+LINES = [b'{"shop": "a", "amount": "1.10"}'] * 1000
+
+
+class Calling(Sales):
+    """Sales whose calls have a limit."""
+
+    name, limits = "calling", {"bank": "100/s"}
+
+
+def main(storage, container):
+    """Call until this process is killed."""
+    with Connections(storage) as connections:
+        clock = SystemClock()
+        limits = CallLimits(BlobSlots(connections.blobs.get_container_client(container), clock), clock, {})
+        while True:
+            with suppress(NoSlotError), limits.pace(Calling(), len(LINES)) as turns:
+                begin = turns.begin
+
+                def begin_and_say(begin=begin):
+                    now = time.monotonic()
+                    has_begun = begin()
+                    if has_begun:
+                        os.write(1, b"%.6f\n" % now)
+                    return has_begun
+
+                turns.begin = begin_and_say
+                run_lines(Paced(Calling(), turns), LINES, 1)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

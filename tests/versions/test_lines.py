@@ -1,0 +1,53 @@
+"""A job with lines beside an instance of the release before: it waits for a newer one, and parks nothing."""
+
+import pytest
+
+from shared.messages import LINES_VERSION, STREAMS_VERSION, ChunkMessage, Result, Results, encode
+from shared.versions import READS
+
+#: A body that each stage of before gets about such a job.
+CHUNK = ChunkMessage(
+    job="rated", chunk=0, revision=1, workload="rated", codec="plain", frames=[], first_id=1, inline="e30K", lines=True,
+    v=LINES_VERSION,
+)  # fmt: skip
+RESULT = Result(job="rated", chunk=0, revision=1, blob="rated/1/0", hash="0" * 64, length=9, lines=3, v=STREAMS_VERSION)
+PLAIN = Result(job="plain", chunk=0, revision=1, blob="plain/1/0", hash="0" * 64, length=9)
+
+
+@pytest.fixture
+def before(release):
+    """The modules of the release before."""
+    find, _ = release
+    if find("versions").READS["chunk"] >= READS["chunk"]:
+        pytest.skip("this release knows lines")
+    return find
+
+
+def test_a_chunk_with_lines_waits_for_a_newer_worker(before):
+    """It would make a result without them, silently."""
+    delivery = before("messages").Delivery(queue="work-00", message_id="m", body=encode(CHUNK), count=1)
+    with pytest.raises(before("errors").NewerVersionError, match="chunk of version 3"):
+        before("pipeline.process")._read(delivery)
+
+
+def test_a_result_with_lines_waits_for_a_newer_settler_and_its_neighbours_do_not(before):
+    """It would write a row that does not say where the lines are."""
+    received = before("pipeline.results").Received(body=encode(Results(results=[PLAIN, RESULT])), id="m")
+    found = before("pipeline.settle").sort([received])
+    assert [one.result.job for group in found.groups for one in group] == ["plain"]
+    assert ["result of version 2" in one.found for one in found.newer] == [True]
+    assert found.unreadable == ()
+
+
+def test_a_row_keeps_its_lines_when_a_settler_of_before_writes_it(before):
+    """A column that it does not know: a job's row is written by whoever credits a chunk."""
+    entities = before("ledger.entities")
+    row = {"PartitionKey": "rated", "RowKey": "job", "content_hash": "x", "workload": "rated", "state": "running"}
+    row |= {
+        "accepted_at": "2026-11-20T12:00:00+00:00",
+        "declared": "{}",
+        "totals": "{}",
+        "requests": "{}",
+        "lines": True,
+    }
+    assert entities.job_entity(entities.job_of(row, ""))["lines"] is True
