@@ -1,4 +1,4 @@
-"""A broker for the whole run, another whose locks end within a second, and clients of both kinds."""
+"""A broker for the whole run, another whose locks end within seconds, and clients of both kinds."""
 
 import asyncio
 import inspect
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from broker_tests.topology import COPIES, TOPICS, bus
+from broker_tests.topology import BRISK_LOCK, COPIES, TOPICS, bus
 from servicebus_local.launcher import Broker
 
 HERE = Path(__file__).parent
@@ -30,8 +30,8 @@ def broker():
 
 @pytest.fixture(scope="session")
 def brisk_broker():
-    """A broker whose locks are shorter than Service Bus allows, so that tests need not wait for them."""
-    with Broker.start(bus(), lock_seconds=1.0) as running:
+    """A broker whose locks are shorter than Service Bus allows, so that tests wait less for their end."""
+    with Broker.start(bus(), lock_seconds=BRISK_LOCK) as running:
         yield running
 
 

@@ -93,7 +93,6 @@ async def test_an_unsettled_message_comes_back_when_its_lock_ends(brisk, fresh):
     assert [first.delivery_count, second.delivery_count] == [0, 1]
     with pytest.raises(MessageLockLostError):
         await receiver.complete_message(first)
-    await receiver.complete_message(second)
 
 
 @both_clients
@@ -103,25 +102,30 @@ async def test_the_broker_itself_refuses_a_lock_that_ended(brisk, fresh):
     sender, receiver = await asyncio.gather(brisk.sender(queue), brisk.receiver(queue))
     await sender.send_messages(ServiceBusMessage("slow"))
     [first] = await take(receiver, 1)
-    [second] = await take(receiver, 1)
+    await take(receiver, 1)
     # The client compares clocks before it asks; an expiry far ahead makes it ask.
     first._expiry = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
     with pytest.raises(MessageLockLostError, match="lost"):
         await receiver.complete_message(first)
-    await receiver.complete_message(second)
 
 
 @both_clients
-async def test_a_renewed_lock_lasts_longer(brisk, fresh):
-    """Renewal keeps the message where it is, past the end of the first lock."""
+async def test_a_renewed_lock_lasts_longer(bus, fresh):
+    """Renewal moves the end of the lock, and the message stays where it is.
+
+    That a renewed lock holds past its first end is tested where the clock is given: a lock that is short enough to be
+    waited out is shorter than a busy machine's pauses.
+    """
     queue = fresh("plain")
-    sender, receiver, other = await asyncio.gather(brisk.sender(queue), brisk.receiver(queue), brisk.receiver(queue))
+    sender, receiver, other = await asyncio.gather(bus.sender(queue), bus.receiver(queue), bus.receiver(queue))
     await sender.send_messages(ServiceBusMessage("long"))
     [message] = await take(receiver, 1)
     before = message.locked_until_utc
-    for _ in range(3):
-        await asyncio.sleep(0.5)
-        assert await receiver.renew_message_lock(message) > before
+    for _ in range(2):
+        await asyncio.sleep(0.1)
+        after = await receiver.renew_message_lock(message)
+        assert message.locked_until_utc == after > before
+        before = after
     assert await other.receive_messages(max_wait_time=0.3) == []
     await receiver.complete_message(message)
 
