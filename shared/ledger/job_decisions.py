@@ -18,7 +18,7 @@ from shared.errors import JobStateError
 from shared.gate import Reading, must_dispatch
 from shared.grammar import ZERO, plus
 from shared.ledger.ledger import Listed
-from shared.ledger.records import ENDED, FINISHED, Job, JobState, PlanBlob, PlanText, Risk, Totals
+from shared.ledger.records import CLOSED, ENDED, FINISHED, Job, JobState, PlanBlob, PlanText, Risk, Totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,9 +379,18 @@ def note_warning(job: Job, risk: Risk) -> Job:
     return replace(job, warned=risk)
 
 
-def undispatchable(job: Job, problem: str) -> Job:
-    """Pause a job whose chunks cannot be put, until an operator resumes it."""
-    return replace(job, state=JobState.PAUSED, problem=problem[:LONGEST_PROBLEM]) if may_feed(job) else job
+#: Stands for who paused a job that no person did.
+BY_ITSELF: Final = "sluice"
+
+
+def pause(job: Job, by: str, why: str) -> Job:
+    """Pause an open job until a person resumes it. Its results are credited, and its state stays also when all chunks end.
+
+    `why`: the problem, for a person. A job without a plan stays unchanged, and so does one that is paused or closed.
+    """
+    if job.plan is None or job.state in CLOSED | {JobState.PAUSED}:
+        return job
+    return replace(job, state=JobState.PAUSED, by=by, problem=why[:LONGEST_PROBLEM])
 
 
 def resume(job: Job, now: datetime) -> Job:
@@ -391,18 +400,11 @@ def resume(job: Job, now: datetime) -> Job:
     """
     if job.state is not JobState.PAUSED:
         return job
-    resumed = replace(job, forgiven=job.parked_chunks, progressed_at=now, problem=None)
+    resumed = replace(job, forgiven=job.parked_chunks, progressed_at=now, problem=None, by=None)
     if job.has_ended:
         return replace(resumed, state=JobState.FINISHING, revision=job.revision + 1)
     is_dispatched = job.dispatch_cursor >= job.chunks
     return replace(resumed, state=JobState.RUNNING if is_dispatched else JobState.DISPATCHING)
-
-
-def halt(job: Job, revision: int, problem: str) -> Job:
-    """Pause a job whose outputs cannot be made, until an operator resumes it."""
-    if job.state is not JobState.FINISHING or job.revision != revision:
-        return job
-    return replace(job, state=JobState.PAUSED, problem=problem[:LONGEST_PROBLEM])
 
 
 def finish(job: Job, revision: int, balance: Balance, now: datetime) -> Job:

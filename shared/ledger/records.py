@@ -94,7 +94,7 @@ class JobState(StrEnum):
     HELD = "held"  # Planned; its gate is closed.
     DISPATCHING = "dispatching"  # Its chunks are being put on the work queues.
     RUNNING = "running"  # Every chunk was put on a work queue.
-    #: Too many chunks are parked, or its outputs cannot be made. It waits until an operator resumes it.
+    #: A person paused it, too many chunks are parked, or its outputs cannot be made. It waits until a person resumes it.
     PAUSED = "paused"
     FINISHING = "finishing"  # Every chunk has ended; the outputs of this revision are being written.
     COMPLETE = "complete"  # Finished, balanced, nothing parked.
@@ -285,6 +285,8 @@ class Job:
     sounded: Annotated[int | None, Column(WHOLE)] = None
     #: Why the job needs an operator: counts that do not add up, a plan or an output that is missing.
     problem: Annotated[str | None, Column(TEXT)] = None
+    #: Who paused the job, by `pause`. None: it is not paused, or was by an earlier version.
+    by: Annotated[str | None, Column(TEXT)] = None
     #: Milliseconds of work, as the chunks reported them.
     milliseconds: Annotated[int, Column(WHOLE)] = 0
     #: The requests of all stages, by the meter that bills them.

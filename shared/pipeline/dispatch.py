@@ -34,15 +34,17 @@ from shared.concurrency import Following
 from shared.errors import PlanLostError, RefusedError, StorageUnavailableError
 from shared.gate import TAKES_FOR, OneMark
 from shared.ledger import (
+    BY_ITSELF,
     Job,
     JobState,
     Ledger,
     advance_cursor,
     change,
     may_dispatch,
+    may_feed,
     note_lane,
     note_put_again,
-    undispatchable,
+    pause,
 )
 from shared.memory import Memory
 from shared.messages import ChunkMessage, Finish, FinishStep, Segment, Shard, encode
@@ -249,7 +251,7 @@ class Dispatcher:
 
         def decide(found: Job) -> Job:
             nonlocal is_mine
-            paused = undispatchable(found, str(error))
+            paused = pause(found, BY_ITSELF, str(error)) if may_feed(found) else found
             is_mine = paused is not found
             return paused
 

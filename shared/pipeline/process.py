@@ -134,7 +134,7 @@ class Finishing(Protocol):
     def finish(self, message: FinishStep, /) -> object:
         """Finish the job at this revision, merge one segment or write one shard of it."""
 
-    def halt(self, message: FinishStep, error: Exception, /) -> None:
+    def pause(self, message: FinishStep, error: Exception, /) -> None:
         """Pause the job, whose outputs cannot be made for this reason."""
 
 
@@ -237,7 +237,7 @@ class Processor:
         if isinstance(attempt.verdict, Park):
             if isinstance(work, FinishStep):
                 # Otherwise the job would stay in finishing, as if its outputs were about to come.
-                self._tools.finishing.halt(work, attempt.verdict.error)
+                self._tools.finishing.pause(work, attempt.verdict.error)
             elif self._has_result(work):
                 # An earlier run of this chunk had its result meanwhile. A chunk that is done is not parked.
                 attempt.verdict = Done()
@@ -327,7 +327,7 @@ class Processor:
         with suppress(NewerVersionError):
             work = _read(delivery)
             if isinstance(work, FinishStep):
-                self._tools.finishing.halt(work, refused)
+                self._tools.finishing.pause(work, refused)
         if work is None:
             self._tools.parking.park(PROCESS, delivery, refused, Claim(key=content_key(PROCESS, delivery.body)))
             return

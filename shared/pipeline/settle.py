@@ -490,8 +490,7 @@ class Settler:
             if group.pointer is not None:
                 self._call.forget_pointer(group.pointer)
         if job.state is JobState.PAUSED and before.state is not JobState.PAUSED:
-            reason = job.problem or f"{job.parked_chunks} of {job.chunks} chunks are parked"
-            tell(events.JOB_PAUSED, job=job.job, revision=job.revision, reason=reason)
+            tell(events.JOB_PAUSED, job=job.job, revision=job.revision, reason=job.problem)
         messages = {id(one.result): one for one in group.arrived}
         for result in settlement.differing:
             tell(events.RESULT_DIFFERS, job=job.job, chunk=result.chunk, revision=result.revision)

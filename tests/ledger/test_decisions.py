@@ -18,7 +18,6 @@ from shared.ledger.job_decisions import (
     check_balance,
     describe_state,
     finish,
-    halt,
     is_overdue,
     judge,
     list_open,
@@ -31,12 +30,12 @@ from shared.ledger.job_decisions import (
     note_missing_plan,
     note_put_again,
     note_warning,
+    pause,
     read_progress,
     record_plan,
     resume,
-    undispatchable,
 )
-from shared.ledger.records import Risk
+from shared.ledger.records import CLOSED as CLOSED_STATES, Risk
 from tests.ledger.builders import AMOUNT, ITEMS, NOON, at, job
 
 PLAN = PlanBlob("nightly/plan", '"0x1"')
@@ -161,20 +160,32 @@ def test_a_job_without_a_plan_cannot_be_dispatched():
 
 def test_a_resumed_job_goes_on_where_it_was():
     """What is parked is forgiven, and outstanding chunks are dispatched."""
-    paused = job(chunks=9, state=JobState.PAUSED, dispatch_cursor=3, parked_chunks=3)
+    paused = job(chunks=9, state=JobState.PAUSED, dispatch_cursor=3, parked_chunks=3, by="ann")
     assert resume(paused, at(1)).state is JobState.DISPATCHING
-    assert resume(paused, at(1)).forgiven == 3
+    assert (resume(paused, at(1)).forgiven, resume(paused, at(1)).by) == (3, None)
     assert resume(replace(paused, dispatch_cursor=9), at(1)).state is JobState.RUNNING
     assert resume(job(), at(1)) == job()
 
 
 def test_a_job_whose_outputs_could_not_be_made_resumes_as_a_new_revision():
     """Nothing of the failed attempt is taken over."""
-    stopped = halt(ended(), 1, "the workload failed")
+    stopped = pause(ended(), "sluice", "the workload failed")
     assert (stopped.state, stopped.problem) == (JobState.PAUSED, "the workload failed")
     again = resume(stopped, at(1))
     assert (again.state, again.revision, again.problem) == (JobState.FINISHING, 2, None)
-    assert halt(again, 1, "late") == again
+
+
+def test_an_open_job_with_a_plan_pauses_once():
+    """The first reason stays, and one that is closed has nothing to pause."""
+    for state in JobState:
+        found = job(state=state, plan=PLAN)
+        is_open = state not in CLOSED_STATES | {JobState.PAUSED}
+        paused = pause(found, "ann", "wrong tariff")
+        assert (paused.state, paused.by, paused.problem) == (
+            (JobState.PAUSED, "ann", "wrong tariff") if is_open else (state, None, None)
+        )
+        assert pause(paused, "bob", "later") == paused
+    assert pause(fresh(), "ann", "wrong tariff") == fresh()
 
 
 def test_a_finisher_of_an_older_revision_decides_nothing():
@@ -284,7 +295,6 @@ def test_lost_chunks_wait_for_their_turn_in_a_job_under_way_alone():
         assert (lost.again_from, lost.nudged_at) == (3 if state in under_way else None, None)
         assert may_feed(lost) == (state in under_way or may_dispatch(put))
         assert note_lost(lost, 2) == lost
-        assert undispatchable(lost, "why").state == (JobState.PAUSED if may_feed(lost) else state)
 
 
 @pytest.mark.parametrize("state", [JobState.HELD, JobState.PAUSED, JobState.COMPLETE, JobState.BURIED])

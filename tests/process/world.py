@@ -105,16 +105,16 @@ class Finishing:
     """A finisher that remembers; `fault` is called first."""
 
     def __init__(self):
-        self.finished, self.halted, self.fault = [], [], lambda message: None
+        self.finished, self.paused, self.fault = [], [], lambda message: None
 
     def finish(self, message):
         """Remember it."""
         self.fault(message)
         self.finished.append(message)
 
-    def halt(self, message, error):
+    def pause(self, message, error):
         """Remember it."""
-        self.halted.append((message, type(error)))
+        self.paused.append((message, type(error)))
 
 
 class World:
