@@ -20,6 +20,7 @@ from shared.ledger.job_decisions import (
     describe_state as describe_state,
     finish as finish,
     first_turn as first_turn,
+    is_halted as is_halted,
     is_noted_ahead as is_noted_ahead,
     is_overdue as is_overdue,
     is_waiting as is_waiting,

@@ -40,6 +40,8 @@ class ColumnCodec(Enum):
     #: Stored if it is true.
     FLAG = auto()
     STORY = auto()
+    #: A whole number, stored if it is not 0.
+    RARE = auto()
     #: Three columns, or one.
     PLAN = auto()
     #: All columns that no field has: they are of a newer version.
@@ -59,6 +61,7 @@ TOTALS: Final = ColumnCodec.TOTALS
 COUNTS: Final = ColumnCodec.COUNTS
 FLAG: Final = ColumnCodec.FLAG
 STORY: Final = ColumnCodec.STORY
+RARE: Final = ColumnCodec.RARE
 PLAN: Final = ColumnCodec.PLAN
 OTHERS: Final = ColumnCodec.OTHERS
 
@@ -287,6 +290,8 @@ class Job:
     problem: Annotated[str | None, Column(TEXT)] = None
     #: Who paused the job, by `pause`. None: it is not paused, or was by an earlier version.
     by: Annotated[str | None, Column(TEXT)] = None
+    #: How often its chunk messages were taken out of the queues. Those that are put now carry this number.
+    halts: Annotated[int, Column(RARE)] = 0
     #: Milliseconds of work, as the chunks reported them.
     milliseconds: Annotated[int, Column(WHOLE)] = 0
     #: The requests of all stages, by the meter that bills them.
