@@ -85,7 +85,8 @@ class JobOperator:
             with counting():
                 job = self._resume(job_id, seen)
             # A crash from here on is repaired by the pointers.
-            self.halts.lift(job_id)
+            if job.halts:
+                self.halts.lift(job_id)
             if job.state is JobState.FINISHING:
                 self.finish.send(job)
             else:
@@ -105,9 +106,9 @@ class JobOperator:
             return resume(job, now)
 
         job = self._find(job_id, "resume")
-        # By the next tick, it is dispatched, or is kept behind its gate: then its pointer from before is gone.
-        kind = JOB_POINTER if decide(job).state is JobState.HELD else DISPATCH_POINTER
-        self.pending.add(Pointer(kind, now, job_id))
+        if (state := decide(job).state) is not JobState.FINISHING:
+            # The next tick dispatches it, or keeps it behind its gate: then its pointer of before is gone.
+            self.pending.add(Pointer(JOB_POINTER if state is JobState.HELD else DISPATCH_POINTER, now, job_id))
         return change(self.ledger, job_id, decide, tried="resume the job", known=job) or job
 
     def _find(self, job_id: str, act: str) -> Job:

@@ -18,6 +18,7 @@ from shared.ledger.job_decisions import (
     check_balance,
     describe_state,
     finish,
+    is_halted,
     is_overdue,
     judge,
     list_open,
@@ -173,6 +174,36 @@ def test_a_job_whose_outputs_could_not_be_made_resumes_as_a_new_revision():
     assert (stopped.state, stopped.problem) == (JobState.PAUSED, "the workload failed")
     again = resume(stopped, at(1))
     assert (again.state, again.revision, again.problem) == (JobState.FINISHING, 2, None)
+
+
+def test_who_put_messages_that_are_dropped_notes_nothing():
+    """The chunks of a slow dispatcher are not on the queues any more, and a resume puts those below the cursor again."""
+    paused = pause(job(chunks=9, state=JobState.DISPATCHING, dispatch_cursor=3), "ann", "why")
+    resumed = resume(paused, at(1))
+    assert (paused.halts, resumed.halts, resumed.again_from, resumed.state) == (1, 1, 0, JobState.DISPATCHING)
+    for found in (paused, resumed):
+        assert advance_cursor(found, 6, at(2), halts=0) is found
+        assert note_put_again(found, at(2), at(2), halts=0) is found
+    assert advance_cursor(resumed, 6, at(2), halts=1).dispatch_cursor == 6
+    assert note_put_again(resumed, at(2), at(2), began=0, halts=1).again_from is None
+    assert list_open(paused, set()) == []
+
+
+def test_a_job_whose_chunks_have_all_ended_has_no_messages_to_take_out():
+    """So nothing is put again either."""
+    paused = pause(ended(), "ann", "why")
+    assert (paused.halts, is_halted(paused), resume(paused, at(1)).again_from) == (0, False, None)
+
+
+def test_a_resumed_job_does_not_jump_its_gate():
+    """It waits behind it by the epoch that it met, also one without a chunk. One that has started goes on."""
+    held = note_gate_passed(gated(), CLOSED)
+    for found in (held, replace(held, chunks=0, items=0)):
+        back = resume(pause(found, "ann", "why"), at(1))
+        assert (back.state, back.held_epoch, may_dispatch(back)) == (JobState.HELD, held.held_epoch, False)
+        assert may_dispatch(note_gate_passed(back, Reading(6, is_open=False)))
+    passed = note_gate_passed(gated(), OPEN)
+    assert resume(pause(passed, "ann", "why"), at(1)).state is JobState.DISPATCHING
 
 
 def test_an_open_job_with_a_plan_pauses_once():
