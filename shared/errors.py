@@ -200,6 +200,14 @@ class NoSlotError(SluiceError):
         self.waits_for = waits_for
 
 
+class HaltedError(SluiceError):
+    """A call did not begin, because the job of its transaction is paused or stopped. Its chunk is put again by a resume."""
+
+
+class TooManyHaltsError(SluiceError):
+    """So many jobs are being halted that no further one can be. Nothing was done."""
+
+
 class NotStartedError(SluiceError):
     """A process of its own ended before it ran anything of its message, so that its end says nothing about the message."""
 

@@ -28,6 +28,8 @@ LINES_VERSION: Final = 3
 STREAMS_VERSION: Final = 2
 #: A number that becomes a column: tables store 32 bits unless a property declares 64.
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+#: The `halts` of a message that a person replays: no halt row drops it.
+NEVER_HALTED: Final = 2**31 - 1
 #: A number that is never a column, and may be larger: an id, or the offset of a byte.
 Number: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 #: Exact decimals travel as text: JSON numbers become floats in too many readers.
@@ -88,6 +90,8 @@ class ChunkMessage(Struct, frozen=True, kw_only=True, tag_field="kind", tag="chu
     lines: bool = False
     #: Whether another message of this chunk was sent before, so that its result may exist already.
     again: bool = False
+    #: How often the job's messages were taken out when this one was put. Below the job's halt row, it is dropped.
+    halts: Count = 0
     trace: str | None = None  # the W3C trace context of the dispatch; left out when tracing is off
     #: In the first of several chunks: the job's transactions. Its worker says early if their merged partial cannot fit.
     sound: Count | None = None

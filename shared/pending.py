@@ -60,6 +60,8 @@ ROOM_POINTER: Final = "room"
 NET_POINTER: Final = "net"
 #: Jobs that wait for their turn. It is due as long as one does, and its id is always the same.
 FEED_POINTER: Final = "feed"
+#: A job whose chunk messages are taken out of the queues. Its note is the number of the halt, and the turn of the messages.
+HALT_POINTER: Final = "halt"
 #: The kinds that a capability follows.
 OF_CAPABILITIES: Final = {WARM_POINTER: "warming"}
 

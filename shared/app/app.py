@@ -30,6 +30,7 @@ from shared.pending import (
     FEED_POINTER,
     FRONT_POINTER,
     GATE_POINTER,
+    HALT_POINTER,
     NET_POINTER,
     OF_CAPABILITIES,
     ORPHANS_POINTER,
@@ -146,6 +147,7 @@ def build_tick(stages: AppStages, net: Net, parts: Sequence[BuiltPart] = ()) -> 
     # After the jobs: their time is bounded, and a bus that does not answer must not use it up.
     followers.register(OUTBOX_POINTER, lambda pointer, _until: stores.outbox.follow(pointer), turn=1)
     followers.register(WORK_POINTER, stages.tasks.stranded.follow, means_open=True, turn=1)
+    followers.register(HALT_POINTER, stages.halt_follower.follow, means_open=True, turn=1)
     followers.register(FEED_POINTER, lambda _pointer, _until: stages.feeder.look(), means_open=True, turn=1)
     kept = stages.settings.retention
     followers.register(ROLL_POINTER, lambda pointer, _until: stores.rolls.follow(pointer, kept), turn=2)

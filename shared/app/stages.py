@@ -40,6 +40,7 @@ from shared.pipeline import (
     FinishCall,
     Finisher,
     FinishTools,
+    HaltFollower,
     Orphans,
     Overtaking,
     Processor,
@@ -261,6 +262,7 @@ class AppStages:
             enclose=Enclosing(PayloadStores(stores.container, self.limits), self.limits),
             send=stores.put,
             finish=finish.send,
+            halts=stores.halts,
             clock=self.clock,
             work_queues=self.settings.work_queues,
             most_puts=partial(self.tasks.following.puts, MOST),
@@ -293,6 +295,8 @@ class AppStages:
                 deliveries=self.deliveries,
                 finishing=self.finisher,
                 pace=CallLimits(stores.slots, self.clock, self.settings.limits).pace,
+                is_halted=self.tasks.following.is_halted,
+                look_beside=self.tasks.following.look_beside,
                 run_alone=Alone(loaded=self.workloads.loaded, policy=self.settings.poison, clock=self.clock),
                 note_first=stores.first_chunks.note,
                 weigh=self.tasks.following.gauge.weigh,
@@ -334,6 +338,7 @@ class AppStages:
             groups,
             self.clock,
             send_later=later,
+            halts=stores.halts,
             policy=policy,
             merged_most=self.settings.merged_most,
             telemetry=self.telemetry,
@@ -392,6 +397,11 @@ class AppStages:
         client = stores.connections.queues.get_queue_client
         queues = list(map(client, work_queue_names(self.settings.work_queues)))
         return QueueFronts(queues, stores.pending, self.clock, client(URGENT))
+
+    @cached_property
+    def halt_follower(self) -> HaltFollower:
+        """Follows the pointers to halted jobs."""
+        return HaltFollower(halts=self.stores.halts, fronts=self.fronts.of)
 
     @cached_property
     def orphans(self) -> Orphans:

@@ -19,13 +19,13 @@ from shared.messages import Delivery, Permit
 from shared.operating import (
     AuditTable,
     GateReader,
+    JobOperator,
     JobReader,
     Operator,
     OutputReader,
     ParkedOperator,
     Replayer,
     ReplayTable,
-    Resume,
     draw_owner,
     nobody,
     note_roll,
@@ -47,6 +47,7 @@ from shared.pipeline import (
     BusResults,
     FinishCall,
     GroupBlobs,
+    Halts,
     PlanStore,
     ReadyTable,
     ResultStore,
@@ -126,6 +127,7 @@ class Stores(Closing):
         self.replays = ReplayTable(table("replays"))
 
         self.fleet = FleetTable(table("decisions"))
+        self.halts = Halts(ledger=self.ledger, fleet=self.fleet, pending=self.pending, clock=self.clock)
         self.rules = RulesBlob(self.container("settings"))
         self.traces = Recorder(self.container("settings"))
         self.slots = BlobSlots(self.container(CONTAINER), self.clock)
@@ -177,10 +179,17 @@ class Stores(Closing):
         return Operator(self.gates, self.pending, self.audit, self.signals, clock=self.clock)
 
     @property
-    def job_operator(self) -> Resume:
-        """Resumes paused jobs for a person."""
-        finish = FinishCall(self.put, self.pending, self.clock)
-        return Resume(ledger=self.ledger, finish=finish, pending=self.pending, hints=self.signals, clock=self.clock)
+    def job_operator(self) -> JobOperator:
+        """Pauses and resumes jobs for a person."""
+        return JobOperator(
+            ledger=self.ledger,
+            halts=self.halts,
+            finish=FinishCall(self.put, self.pending, self.clock),
+            pending=self.pending,
+            audit=self.audit,
+            hints=self.signals,
+            clock=self.clock,
+        )
 
     def build_parked_operator(
         self, pause: Callable[[float], object], *, wake: Callable[[], object] = nobody, kind: str = "command"

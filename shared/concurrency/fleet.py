@@ -195,7 +195,7 @@ class FeedRow:
 Row: TypeAlias = dict[str, Any]
 PARTITION: Final = "fleet"
 DECISION, RULES, LANE, FEED = "decision", "rules", "lane", "feed"
-GOVERNOR_ROW, WORKER_ROW = "governor|", "worker|"
+GOVERNOR_ROW, WORKER_ROW, HALT_ROW = "governor|", "worker|", "halt|"
 #: Sorts after all rows that every read takes.
 HISTORY: Final = "~"
 #: A later moment sorts before an earlier one.
@@ -396,6 +396,8 @@ class Fleet:
     lane: LaneRow | None = None
     #: None: no job waits for its turn.
     feed: FeedRow | None = None
+    #: By job: chunk messages with a lower number are dropped.
+    halts: Mapping[str, int] = field(default_factory=dict)
 
     def living_feed(self, now: datetime) -> FeedRow | None:
         """Return the row of the feeder. None: it is dead, or no job waited since."""
@@ -451,6 +453,11 @@ def fleet_of(rows: list[Any], known: RulesInForce | None) -> Fleet:
         },
         in_force=_in_force(rules, known) if rules else None,
         workers=[_worker_of(row) for row in rows if row["RowKey"].startswith(WORKER_ROW)],
+        halts={
+            row["RowKey"].removeprefix(HALT_ROW): int(row["halts"])
+            for row in rows
+            if row["RowKey"].startswith(HALT_ROW)
+        },
     )
 
 
@@ -548,6 +555,16 @@ class FleetTable:
         with expecting_an_answer("note that nothing waits for its turn"):
             # Without a condition, and gone is gone: the library takes a row that is missing for deleted.
             self._table.delete_entity(key(FEED))
+
+    def halt(self, job: str, halts: int) -> None:
+        """Write that chunk messages of the job with a lower number are dropped."""
+        with expecting_an_answer(f"halt the messages of job {job!r}"):
+            self._table.upsert_entity({**key(HALT_ROW + job), "halts": halts}, mode=UpdateMode.REPLACE)
+
+    def lift(self, job: str) -> None:
+        """Remove that row. One that is gone is no error."""
+        with expecting_an_answer(f"let the messages of job {job!r} pass"):
+            self._table.delete_entity(key(HALT_ROW + job))
 
     def commit(self, seen: Fleet, change: FleetChange) -> bool:
         """Write a tick's changes in one transaction. Return False if another tick was first: its decision stands.

@@ -172,7 +172,7 @@ class Following:
         self._later, self._decide, self._decided_at = later, decide, float("-inf")
         self.name, self._started_at = secrets.token_hex(8), clock.now()
         self._fleet, self._looked_at, self._looking = Fleet(), float("-inf"), Lock()
-        self._seen_at = float("-inf")
+        self._seen_at = self._beside_at = float("-inf")
         self._reported: dict[str, Governor] = {}
         self._reported_done = 0
 
@@ -196,8 +196,10 @@ class Following:
             self._looking.release()
 
     def _report_rest(self) -> None:
-        if self.gauge.done == self._reported_done:
-            return
+        if self.gauge.done != self._reported_done:
+            self._try_look()
+
+    def _try_look(self) -> None:
         try:
             self.look()
         except Exception as error:  # noqa: BLE001 - on a thread of its own: the connections may be closed by now
@@ -243,6 +245,17 @@ class Following:
         """Return how many concurrent storage requests are allowed, at most `full`. Calls `look` first."""
         self.look()
         return self._bearable(full, full)
+
+    def is_halted(self, job: str, halts: int) -> bool:
+        """Check whether chunk messages of a job with this number are dropped, by the last reading. Makes no request."""
+        return halts < self._fleet.halts.get(job, 0)
+
+    def look_beside(self) -> None:
+        """Call `look` on a thread of its own if it is due. So the calls of a long chunk go on meanwhile."""
+        now = self._clock.monotonic()
+        if now - max(self._looked_at, self._beside_at) >= self._every:
+            self._beside_at = now
+            self._later(0.0, self._try_look)
 
     def learn(self, decision: Decision) -> None:
         """Follow a decision that this process has just made itself."""

@@ -10,6 +10,7 @@ Reading order:
 
 from shared.ledger.entities import read_totals as read_totals, write_totals as write_totals
 from shared.ledger.job_decisions import (
+    BY_ITSELF as BY_ITSELF,
     Balance as Balance,
     Collision as Collision,
     Turn as Turn,
@@ -19,7 +20,7 @@ from shared.ledger.job_decisions import (
     describe_state as describe_state,
     finish as finish,
     first_turn as first_turn,
-    halt as halt,
+    is_halted as is_halted,
     is_noted_ahead as is_noted_ahead,
     is_overdue as is_overdue,
     is_waiting as is_waiting,
@@ -38,10 +39,10 @@ from shared.ledger.job_decisions import (
     note_put_again as note_put_again,
     note_turn as note_turn,
     note_warning as note_warning,
+    pause as pause,
     read_progress as read_progress,
     record_plan as record_plan,
     resume as resume,
-    undispatchable as undispatchable,
 )
 from shared.ledger.ledger import (
     MOST_ROWS as MOST_ROWS,

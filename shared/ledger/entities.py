@@ -207,6 +207,7 @@ _CODECS: Final[Mapping[ColumnCodec, tuple[Convert | None, Convert | None]]] = {
     ColumnCodec.TOTALS: (write_totals, read_totals),
     ColumnCodec.COUNTS: (lambda counts: _dumps(dict(counts)), lambda text: MappingProxyType(_loads(text))),
     ColumnCodec.FLAG: (lambda is_set: is_set or None, bool),
+    ColumnCodec.RARE: (lambda number: EntityProperty(number, EdmType.INT64) if number else None, _int),
     ColumnCodec.STORY: (_story_text, _story_of),
 }
 

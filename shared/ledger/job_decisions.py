@@ -18,7 +18,7 @@ from shared.errors import JobStateError
 from shared.gate import Reading, must_dispatch
 from shared.grammar import ZERO, plus
 from shared.ledger.ledger import Listed
-from shared.ledger.records import ENDED, FINISHED, Job, JobState, PlanBlob, PlanText, Risk, Totals
+from shared.ledger.records import CLOSED, ENDED, FINISHED, Job, JobState, PlanBlob, PlanText, Risk, Totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +167,9 @@ def is_overdue(job: Job, now: datetime, patience: timedelta) -> bool:
 def list_open(job: Job, ended: Collection[int]) -> list[int]:
     """Return the chunks that were put and have not ended, from the place where an earlier repetition stopped.
 
-    The tick has the chunks above the cursor dispatched instead.
+    The tick has the chunks above the cursor dispatched instead. Nothing of a job that is paused or closed is put.
     """
-    if job.state in ENDED:
+    if job.state not in _UNDER_WAY:
         return []
     return [chunk for chunk in range(job.again_from or 0, job.dispatch_cursor) if chunk not in ended]
 
@@ -305,11 +305,14 @@ def is_noted_ahead(job: Job) -> bool:
     return job.state is JobState.DISPATCHING and 0 < job.chunks <= job.dispatch_cursor
 
 
-def advance_cursor(job: Job, cursor: int, now: datetime, put_until: datetime | None = None) -> Job:
+def advance_cursor(job: Job, cursor: int, now: datetime, put_until: datetime | None = None, *, halts: int = 0) -> Job:
     """Note that all chunks below the cursor were put on the work queues, and when storage inserted the last of them.
 
-    The cursor only moves forward: of two dispatchers, the slower one changes nothing.
+    The cursor only moves forward: of two dispatchers, the slower one changes nothing. `halts`: the number that the
+    messages carry. If the job has another one by now, they are dropped, so nothing was put.
     """
+    if job.halts != halts:
+        return job
     _require_plan(job, "note its dispatch")
     if not may_start(job):
         raise JobStateError(
@@ -356,14 +359,22 @@ def note_lost(job: Job, first: int) -> Job:
     return replace(job, again_from=first)
 
 
-def note_put_again(
-    job: Job, now: datetime, put_until: datetime | None, *, began: int | None = None, left: int | None = None
+def note_put_again(  # noqa: PLR0913 - what was put, when, and under which row
+    job: Job,
+    now: datetime,
+    put_until: datetime | None,
+    *,
+    began: int | None = None,
+    left: int | None = None,
+    halts: int = 0,
 ) -> Job:
     """Note that silent messages were put on their queues again, and when storage inserted the last of them.
 
     `began`: the row's `again_from` when the caller began. `left`: the first chunk that it did not put. If another
-    process has moved on since, its place stays.
+    process has moved on since, its place stays. `halts`: as of `advance_cursor`.
     """
+    if job.halts != halts:
+        return job
     again_from = left if job.again_from == began else job.again_from
     if job.state in ENDED:
         # A later revision must not begin at an old place.
@@ -379,30 +390,45 @@ def note_warning(job: Job, risk: Risk) -> Job:
     return replace(job, warned=risk)
 
 
-def undispatchable(job: Job, problem: str) -> Job:
-    """Pause a job whose chunks cannot be put, until an operator resumes it."""
-    return replace(job, state=JobState.PAUSED, problem=problem[:LONGEST_PROBLEM]) if may_feed(job) else job
+#: Stands for who paused a job that no person did.
+BY_ITSELF: Final = "sluice"
+
+
+def pause(job: Job, by: str, why: str) -> Job:
+    """Pause an open job until a person resumes it. Its results are credited, and its state stays also when all chunks end.
+
+    `why`: the problem, for a person. A job without a plan stays unchanged, and so does one that is paused or closed.
+    """
+    if job.plan is None or job.state in CLOSED | {JobState.PAUSED}:
+        return job
+    # Of a job whose chunks have all ended, no message is to be taken out.
+    halts = job.halts if job.has_ended else job.halts + 1
+    return replace(job, state=JobState.PAUSED, by=by, problem=why[:LONGEST_PROBLEM], halts=halts)
+
+
+def is_halted(job: Job) -> bool:
+    """Check whether the job's chunk messages are taken out of the queues."""
+    return job.halts > 0 and job.state is JobState.PAUSED
 
 
 def resume(job: Job, now: datetime) -> Job:
-    """Resume a paused job. The chunks that are parked so far do not pause it again.
+    """Resume a paused job. The chunks that are parked so far do not pause it again, and the open ones are put again.
 
-    A job whose outputs could not be made gets a new revision, so that it takes nothing from the failed attempt.
+    A job whose outputs could not be made gets a new revision, so that it takes nothing from the failed attempt. One that
+    has not passed its gate waits behind it again, by the epoch that it met: an opening meanwhile is not missed.
     """
     if job.state is not JobState.PAUSED:
         return job
-    resumed = replace(job, forgiven=job.parked_chunks, progressed_at=now, problem=None)
+    resumed = replace(job, forgiven=job.parked_chunks, progressed_at=now, problem=None, by=None)
+    # Not by `may_start`, which takes a job beyond `held` for one that has started.
+    if job.gate is not None and job.passed_epoch is None and job.started_at is None and not job.dispatch_cursor:
+        return replace(resumed, state=JobState.HELD)
     if job.has_ended:
         return replace(resumed, state=JobState.FINISHING, revision=job.revision + 1)
+    if job.halts and job.dispatch_cursor:
+        resumed = replace(resumed, again_from=0)
     is_dispatched = job.dispatch_cursor >= job.chunks
     return replace(resumed, state=JobState.RUNNING if is_dispatched else JobState.DISPATCHING)
-
-
-def halt(job: Job, revision: int, problem: str) -> Job:
-    """Pause a job whose outputs cannot be made, until an operator resumes it."""
-    if job.state is not JobState.FINISHING or job.revision != revision:
-        return job
-    return replace(job, state=JobState.PAUSED, problem=problem[:LONGEST_PROBLEM])
 
 
 def finish(job: Job, revision: int, balance: Balance, now: datetime) -> Job:

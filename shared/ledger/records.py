@@ -40,6 +40,8 @@ class ColumnCodec(Enum):
     #: Stored if it is true.
     FLAG = auto()
     STORY = auto()
+    #: A whole number, stored if it is not 0.
+    RARE = auto()
     #: Three columns, or one.
     PLAN = auto()
     #: All columns that no field has: they are of a newer version.
@@ -59,6 +61,7 @@ TOTALS: Final = ColumnCodec.TOTALS
 COUNTS: Final = ColumnCodec.COUNTS
 FLAG: Final = ColumnCodec.FLAG
 STORY: Final = ColumnCodec.STORY
+RARE: Final = ColumnCodec.RARE
 PLAN: Final = ColumnCodec.PLAN
 OTHERS: Final = ColumnCodec.OTHERS
 
@@ -94,7 +97,7 @@ class JobState(StrEnum):
     HELD = "held"  # Planned; its gate is closed.
     DISPATCHING = "dispatching"  # Its chunks are being put on the work queues.
     RUNNING = "running"  # Every chunk was put on a work queue.
-    #: Too many chunks are parked, or its outputs cannot be made. It waits until an operator resumes it.
+    #: A person paused it, too many chunks are parked, or its outputs cannot be made. It waits until a person resumes it.
     PAUSED = "paused"
     FINISHING = "finishing"  # Every chunk has ended; the outputs of this revision are being written.
     COMPLETE = "complete"  # Finished, balanced, nothing parked.
@@ -285,6 +288,10 @@ class Job:
     sounded: Annotated[int | None, Column(WHOLE)] = None
     #: Why the job needs an operator: counts that do not add up, a plan or an output that is missing.
     problem: Annotated[str | None, Column(TEXT)] = None
+    #: Who paused the job, by `pause`. None: it is not paused, or was by an earlier version.
+    by: Annotated[str | None, Column(TEXT)] = None
+    #: How often its chunk messages were taken out of the queues. Those that are put now carry this number.
+    halts: Annotated[int, Column(RARE)] = 0
     #: Milliseconds of work, as the chunks reported them.
     milliseconds: Annotated[int, Column(WHOLE)] = 0
     #: The requests of all stages, by the meter that bills them.

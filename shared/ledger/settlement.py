@@ -22,7 +22,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from shared.grammar import amounts
-from shared.ledger.job_decisions import Turn, is_overdue, may_start, silent_since
+from shared.ledger.job_decisions import BY_ITSELF, Turn, is_overdue, may_start, pause, silent_since
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, Portion, Totals
 from shared.memory import MIB
 from shared.messages import PortionMessage, Result
@@ -254,7 +254,7 @@ def _advance_state(before: Job, job: Job, now: datetime, policy: PoisonPolicy) -
         return replace(job, state=JobState.FINISHING)
     # Parked chunks that an operator has forgiven do not count.
     if job.state in _UNFINISHED and policy.pauses(job.parked_chunks - job.forgiven, job.chunks):
-        return replace(job, state=JobState.PAUSED)
+        return pause(job, BY_ITSELF, f"{job.parked_chunks} of {job.chunks} chunks are parked")
     return job
 
 
@@ -269,7 +269,7 @@ def pause_too_large(settlement: Settlement, merged_most: int) -> Settlement:
         f"is {merged_most / MIB:.0f} and it has no split. Give it one (split = by_key), deploy and submit anew; or, if "
         f"later chunks repeat its accounts, `sluice jobs resume {job.job}`"
     )
-    return replace(settlement, job=replace(job, state=JobState.PAUSED, sounded=expected, problem=problem))
+    return replace(settlement, job=replace(pause(job, BY_ITSELF, problem), sounded=expected))
 
 
 #: Messages that one request shows: storage shows no more.

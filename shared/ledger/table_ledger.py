@@ -103,8 +103,6 @@ def _note_state(job: Job) -> str:
     note = job.problem or ""
     if job.state is JobState.HELD:
         note = f"gate {job.gate}, epoch {job.held_epoch}"
-    elif job.state is JobState.PAUSED and not note:
-        note = f"{job.parked_chunks} of {job.chunks} chunks are parked"
     cut = note if len(note) <= LONGEST_NOTE else f"{note[: LONGEST_NOTE - 1]}…"
     # JSON writes a control character as six.
     return "".join(one if one.isprintable() else " " for one in cut)

@@ -4,7 +4,7 @@ Reading order:
 
 - `audit`: a row before the effect, its result after
 - `gate_acts`: gates are opened and closed; all gates, with the work behind each
-- `job_acts`: paused jobs are resumed, rules put in force; a job with everything around it, and the lines that it made
+- `job_acts`: jobs are paused and resumed, rules put in force; a job with everything around it, and the lines that it made
 - `prefixes`: the one name that a person typed the beginning of
 - `parked_acts`: parked messages are replayed by cause, or discarded; the transactions of each
 - `replay`, `replay_record`: a selection is replayed as a row, which any process steps
@@ -29,11 +29,11 @@ from shared.operating.job_acts import (
     NOT_RECORDED as NOT_RECORDED,
     WRITTEN as WRITTEN,
     JobLook as JobLook,
+    JobOperator as JobOperator,
     JobReader as JobReader,
     OutputKind as OutputKind,
     OutputReader as OutputReader,
     QueueLook as QueueLook,
-    Resume as Resume,
     describe_refused as describe_refused,
     explain_pace as explain_pace,
     find_job_of_number as find_job_of_number,

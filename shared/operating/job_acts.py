@@ -1,4 +1,4 @@
-"""Resumes a paused job, after a person has seen why it paused.
+"""Pauses a job, and resumes it after a person has seen why it paused.
 
 Reads what a person asks about one job: how far it is, what is tried again, what waits, and why it is slow.
 
@@ -31,11 +31,11 @@ from shared.clock import Clock
 from shared.concurrency import FleetTable, Rules, RulesBlob, Shares, parse
 from shared.errors import ActStaleError, JobStateError, SignalNotSentError
 from shared.grammar import room_of
-from shared.ledger import FINISHED, Job, JobList, JobState, Ledger, Listed, change, counting, may_feed, resume
+from shared.ledger import CLOSED, Job, JobList, JobState, Ledger, Listed, change, counting, may_feed, pause, resume
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
 from shared.parked import DOOR, Attempts, Entry, FailedAttempt, ParkedTable, chunk_of_key
-from shared.pending import DISPATCH_POINTER, PendingTable, Pointer
-from shared.pipeline import FinishCall, Outputs, ReadyTable, TotalsTable
+from shared.pending import DISPATCH_POINTER, JOB_POINTER, PendingTable, Pointer
+from shared.pipeline import FinishCall, Halts, Outputs, ReadyTable, TotalsTable
 from shared.refusals import Reason
 from shared.signals import Signals
 from shared.topology import work_queues_of
@@ -43,49 +43,96 @@ from shared.zstd import ZstdFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resume:
-    """Resumes paused jobs."""
+class JobOperator:
+    """Pauses and resumes jobs for a person. `seen`: only if the job's row has this ETag, else raise ActStaleError.
+
+    `named`: see AuditTable.record.
+    """
 
     ledger: Ledger
+    halts: Halts
     finish: FinishCall
     pending: PendingTable
+    audit: AuditTable
     hints: Signals
     clock: Clock
 
-    def resume(self, job_id: str, *, seen: str | None = None) -> Job:
-        """Resume the job and return it. Raise JobStateError for a job that is not paused.
+    def pause(self, job_id: str, *, by: str, why: str, seen: str | None = None, named: ActKey | None = None) -> Job:
+        """Pause the job and return it. Raise JobStateError for one that cannot pause. A paused one stays unchanged.
 
-        `seen`: only if the job's row has this ETag, else raise ActStaleError.
+        About ten seconds later none of its chunks begins. Those in work end, and their results count.
         """
-        with counting():
-            job = self._resume(job_id, seen)
-        # A crash from here on is repaired by the pointer that every unfinished job has.
-        if job.state is JobState.FINISHING:
-            self.finish.send(job)
-        elif may_feed(job):
-            # The next tick dispatches it. Where there is a bus, a worker does so at once.
-            self.pending.add(Pointer(DISPATCH_POINTER, self.clock.now(), job.job))
-            with suppress(SignalNotSentError):
-                self.hints.send_job(job.job)
+
+        def decide(job: Job) -> Job:
+            _check_seen(job, seen)
+            if refused := _refuse_pause(job):
+                raise JobStateError(f"could not pause job {job_id!r}: {refused}")
+            return pause(job, by, why)
+
+        # Refused before anything is written: a process that dies in between must leave nothing behind.
+        job = self._find(job_id, "pause")
+        if decide(job) is job:
+            return job
+        self.halts.check_room(job_id)
+        with self.audit.record(AuditedAct(by, "job pause", job_id, why), named) as command, counting():
+            paused = self.halts.change(job, decide, tried="pause the job")
+            command.result = "gone" if paused is None else paused.state.value
+        return paused or job
+
+    def resume(self, job_id: str, *, by: str, why: str, seen: str | None = None, named: ActKey | None = None) -> Job:
+        """Resume the job and return it. Raise JobStateError for a job that is not paused."""
+        with self.audit.record(AuditedAct(by, "job resume", job_id, why), named) as command:
+            with counting():
+                job = self._resume(job_id, seen)
+            # A crash from here on is repaired by the pointers.
+            if job.halts:
+                self.halts.lift(job_id)
+            if job.state is JobState.FINISHING:
+                self.finish.send(job)
+            else:
+                # Where there is a bus, a worker goes on with it at once.
+                with suppress(SignalNotSentError):
+                    self.hints.send_job(job.job)
+            command.result = job.state.value
         return job
 
     def _resume(self, job_id: str, seen: str | None) -> Job:
         now = self.clock.now()
 
         def decide(job: Job) -> Job:
-            if seen is not None and job.etag != seen:
-                raise ActStaleError(
-                    f"job {job_id!r} was changed since you saw it: it is {job.state.value}, {job.parked_chunks} of "
-                    f"{job.chunks} chunks are parked; nothing was done"
-                )
+            _check_seen(job, seen)
             if job.state is not JobState.PAUSED:
                 raise JobStateError(f"could not resume job {job_id!r}: it is {job.state.value}, expected paused")
             return resume(job, now)
 
-        job = change(self.ledger, job_id, decide, tried="resume the job")
+        job = self._find(job_id, "resume")
+        if (state := decide(job).state) is not JobState.FINISHING:
+            # The next tick dispatches it, or keeps it behind its gate: then its pointer of before is gone.
+            self.pending.add(Pointer(JOB_POINTER if state is JobState.HELD else DISPATCH_POINTER, now, job_id))
+        return change(self.ledger, job_id, decide, tried="resume the job", known=job) or job
+
+    def _find(self, job_id: str, act: str) -> Job:
+        job = self.ledger.read(job_id)
         if job is None:
-            raise JobStateError(f"could not resume job {job_id!r}: it is not known, expected paused")
+            raise JobStateError(f"could not {act} job {job_id!r}: it is not known")
         return job
+
+
+def _check_seen(job: Job, seen: str | None) -> None:
+    if seen is not None and job.etag != seen:
+        raise ActStaleError(
+            f"job {job.job!r} was changed since you saw it: it is {job.state.value}, {job.parked_chunks} of "
+            f"{job.chunks} chunks are parked; nothing was done"
+        )
+
+
+def _refuse_pause(job: Job) -> str:
+    """Say why a person cannot pause the job, or nothing."""
+    if job.state is JobState.FINISHING:
+        return "it is finishing: none of its transactions runs any more"
+    if job.state in CLOSED:
+        return f"it is {job.state.value}: it has ended"
+    return "it has no plan yet: try again in a moment" if job.plan is None else ""
 
 
 #: Stands for the state or the story of a job that an earlier version wrote. `sluice jobs reindex` finds the state.
@@ -102,7 +149,6 @@ MOST_READ: Final = 10
 MOST_QUEUES: Final = 16
 #: States in which chunks may lie on the work queues.
 _WORKING: Final = frozenset({JobState.DISPATCHING, JobState.RUNNING, JobState.FINISHING})
-_CLOSED: Final = FINISHED | {JobState.BURIED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +189,7 @@ class JobReader:
     def look(self, job_id: str) -> JobLook:
         """Read the job and everything around it."""
         job, refused = self.ledger.read(job_id), self.list_refused(job_id)
-        if job is None or job.state in _CLOSED:
+        if job is None or job.state in CLOSED:
             return JobLook(job, refused=refused)
         return JobLook(job, self._list_retried(job), self._read_queues(job), self._count_older(job), refused)
 
@@ -157,7 +203,7 @@ class JobReader:
 
     def list_failing(self, jobs: Iterable[Listed]) -> set[str]:
         """Return those of the jobs whose messages fail and are tried again. One request, and none if all have ended."""
-        is_open = {one.job for one in jobs if one.state not in _CLOSED}
+        is_open = {one.job for one in jobs if one.state not in CLOSED}
         return is_open & self.attempts.list_failing() if is_open else set()
 
     def _list_retried(self, job: Job) -> list[FailedAttempt]:
@@ -230,7 +276,7 @@ def describe_refused(entry: Entry, job: Job | Listed) -> str:
 def explain_pace(look: JobLook, now: datetime) -> list[str]:
     """Return why the job is not further, the gravest first. Empty: nothing holds it up, or it has ended."""
     job = look.job
-    if job is None or job.state in _CLOSED:
+    if job is None or job.state in CLOSED:
         return []
     if job.state is JobState.HELD:
         return [f"it waits behind gate {job.gate}: sluice gate status {job.gate}"]

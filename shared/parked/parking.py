@@ -36,6 +36,7 @@ from shared.clock import Clock, all_tried
 from shared.errors import NotParkedError, RefusedError, StorageUnavailableError
 from shared.grammar import NAME, is_job, room_job, room_of
 from shared.messages import (
+    NEVER_HALTED,
     ChunkMessage,
     Delivery,
     Finish,
@@ -364,11 +365,16 @@ def read_message(body: bytes) -> Internal | None:
 
 
 def mark_again(body: bytes) -> bytes:
-    """Return the message of a chunk with the mark that another one was sent before. Any other body stays unchanged."""
+    """Return the message of a chunk with the mark that another one was sent before. Any other body stays unchanged.
+
+    A person wants it to run: no halt of its job drops it.
+    """
     if not isinstance(read_message(body), ChunkMessage):
         return body
     # Fields that this version does not know stay.
-    return msgspec.json.encode({WRAPPER: {**_AS_WRITTEN.decode(unwrap(body))[WRAPPER], "again": True}})
+    return msgspec.json.encode(
+        {WRAPPER: {**_AS_WRITTEN.decode(unwrap(body))[WRAPPER], "again": True, "halts": NEVER_HALTED}}
+    )
 
 
 def split_bundle(body: bytes) -> list[bytes]:

@@ -7,6 +7,7 @@
 - `segments` gathers what the chunks come to, as the plan of the finish in `finish_blobs` cuts it. `finish` publishes it, in shards if it is large.
 - `call_limits` gives their turns to calls that are limited over all processes.
 - `alone` runs a suspect chunk in a process of its own, with `alone_child`.
+- `halts` takes the messages of paused jobs out of the queues.
 - `outputs` writes the end of a job, totals too; `dispatch` requests it.
 - `sweep` follows the pointers to jobs at every tick, and finds messages that no instance was woken for.
 - `cleanup` deletes old bytes and repairs containers.
@@ -43,6 +44,7 @@ from shared.pipeline.dispatch import (
 from shared.pipeline.feed import Feeder as Feeder
 from shared.pipeline.finish import Finisher as Finisher, FinishTools as FinishTools, is_finishing as is_finishing
 from shared.pipeline.finish_blobs import SHARDS as SHARDS, SPAN_BYTES as SPAN_BYTES, choose_shards as choose_shards
+from shared.pipeline.halts import HaltFollower as HaltFollower, Halts as Halts
 from shared.pipeline.outputs import Outputs as Outputs, TotalsTable as TotalsTable, row_of_total as row_of_total
 from shared.pipeline.plan import (
     LARGEST as LARGEST,

@@ -34,20 +34,23 @@ from shared.concurrency import Following
 from shared.errors import PlanLostError, RefusedError, StorageUnavailableError
 from shared.gate import TAKES_FOR, OneMark
 from shared.ledger import (
+    BY_ITSELF,
     Job,
     JobState,
     Ledger,
     advance_cursor,
     change,
     may_dispatch,
+    may_feed,
     note_lane,
     note_put_again,
-    undispatchable,
+    pause,
 )
 from shared.memory import Memory
-from shared.messages import ChunkMessage, Finish, FinishStep, Segment, Shard, encode
+from shared.messages import NEVER_HALTED, ChunkMessage, Finish, FinishStep, Segment, Shard, encode
 from shared.payload import ANY_VERSION, WORK, Form, Limits, PayloadStores, StoredBlob, choose, most_rows, of_dispatch
 from shared.pending import FINISH_POINTER, JOB_POINTER, Pending, Pointer
+from shared.pipeline.halts import Halts
 from shared.pipeline.plan import Plan, PlanStore
 from shared.refusals import Reason, refuse
 from shared.telemetry import SILENT, Piece, Telemetry, describe_error, events, tell
@@ -151,8 +154,9 @@ class Enclosing:
     def _fits(self, message: ChunkMessage) -> bool:
         if message.blob is None:
             return False
-        # With the mark `again`, which a repeated put adds.
-        around = len(encode(with_fields(message, blob=None, is_kept=False, inline="", again=True)))
+        # With the mark `again` and the number, which a repeated put and a replay add.
+        most = with_fields(message, blob=None, is_kept=False, inline="", again=True, halts=NEVER_HALTED)
+        around = len(encode(most))
         return choose(_end(message) - _begin(message), around, self._limits) is Form.INLINE
 
 
@@ -187,6 +191,8 @@ class Dispatcher:
     #: Puts a message on a queue, and returns when storage inserted it.
     send: Callable[[str, str], datetime]
     finish: Callable[[Job], None]
+    #: Takes out what was put of a job whose plan is lost.
+    halts: Halts
     clock: Clock
     work_queues: int
     #: Settlers write the same row while the job is being dispatched.
@@ -249,11 +255,11 @@ class Dispatcher:
 
         def decide(found: Job) -> Job:
             nonlocal is_mine
-            paused = undispatchable(found, str(error))
+            paused = pause(found, BY_ITSELF, str(error)) if may_feed(found) else found
             is_mine = paused is not found
             return paused
 
-        change(self.ledger, job.job, decide, tried="pause the job", known=job, retry=self.retry)
+        self.halts.change(job, decide, tried="pause the job", retry=self.retry)
         if is_mine:
             tell(events.JOB_PAUSED, job=job.job, revision=job.revision, reason=describe_error(error))
 
@@ -278,7 +284,7 @@ class Dispatcher:
     def _dispatch(  # noqa: PLR0913 - what is put, how far, until when, and how
         self, job: Job, plan: Plan, last: int, end: float, mark: OneMark | None, *, again: bool
     ) -> bool:
-        throttle = Throttle()
+        throttle, halts = Throttle(), job.halts
         # An empty range still has to be recorded: it ends a job whose plan has no chunks.
         while True:
             batch = range(job.dispatch_cursor, min(job.dispatch_cursor + CURSOR_EVERY, last))
@@ -288,8 +294,8 @@ class Dispatcher:
                 marked = mark.put_on_first(messages) if mark else messages
                 (throttle, put_until), again = self.put(job, marked, throttle), False
             job = self.note(job, batch.stop, put_until)
-            if job.dispatch_cursor >= len(plan.chunks) or job.state is JobState.PAUSED:
-                # A resumed job goes on from its cursor.
+            if job.dispatch_cursor >= len(plan.chunks) or job.halts != halts or not may_dispatch(job):
+                # Whoever resumes the job has what is left of it put.
                 return True
             if job.dispatch_cursor >= last or self.clock.monotonic() >= end:
                 return False
@@ -304,7 +310,7 @@ class Dispatcher:
 
     def _message(self, job: Job, plan: Plan, number: int, *, again: bool) -> ChunkMessage:
         planned = plan.message(number, job.id_base or 0, job.revision, lines=job.lines)
-        return with_fields(planned, again=again, trace=self.telemetry.current())
+        return with_fields(planned, again=again, halts=job.halts, trace=self.telemetry.current())
 
     def put(self, job: Job, messages: Iterable[ChunkMessage], throttle: Throttle) -> tuple[Throttle, datetime | None]:
         """Put the messages. Return the throttle for the next ones, and when storage inserted the last of these."""
@@ -340,7 +346,7 @@ class Dispatcher:
         written = change(
             self.ledger,
             job.job,
-            lambda found: advance_cursor(found, cursor, self.clock.now(), put_until),
+            lambda found: advance_cursor(found, cursor, self.clock.now(), put_until, halts=job.halts),
             tried=f"record the dispatch up to chunk {cursor}",
             known=job,
             retry=self.retry,
@@ -357,7 +363,7 @@ class Dispatcher:
         written = change(
             self.ledger,
             job.job,
-            lambda found: note_put_again(found, now, put_until, began=began, left=left),
+            lambda found: note_put_again(found, now, put_until, began=began, left=left, halts=job.halts),
             tried="note the chunks that were put again",
             known=job,
             retry=self.retry,

@@ -120,6 +120,8 @@ class _Underway:
     at: int = 0
     noted: int = 0
     put_until: datetime | None = None
+    #: Whether the job was halted since it was read.
+    is_halted: bool = False
     messages: list[ChunkMessage] = field(default_factory=list)
     throttle: Throttle = field(default_factory=Throttle)
 
@@ -400,11 +402,26 @@ class _Feeding:
             self._end(row)
 
     def _put_of(self, row: ReadyJob, chunks: int) -> None:
-        underway = self._underway.get(row.job) or self._open(row)
+        underway = self._underway.get(row.job)
+        if underway is None or underway.is_halted:
+            underway = self._open(row)
         if underway is None:
             self._end(row)
             return
-        end = min(underway.at + chunks, len(underway.chunks))
+        self._put_up_to(row, underway, min(underway.at + chunks, len(underway.chunks)))
+        if not underway.left:
+            self._note(underway)
+        if underway.is_halted and may_feed(underway.job):
+            # It was paused and resumed meanwhile: its messages are dropped, and it is read anew.
+            self._forget(row)
+        elif not underway.left:
+            self._end_put(row, underway)
+        elif not may_feed(underway.job):
+            # It was paused meanwhile. A resume writes its row again.
+            self._end(row)
+
+    def _put_up_to(self, row: ReadyJob, underway: _Underway, end: int) -> None:
+        """Put up to this place in the chunks of a job, or stop where a note says that it is halted."""
         while underway.at < end:
             if not underway.messages:
                 underway.messages = self._prepare(underway)
@@ -420,14 +437,8 @@ class _Feeding:
             # The lost ones have a place of their own in the row, so they are noted apart from the others.
             if underway.at - underway.noted >= CURSOR_EVERY or underway.at == underway.lost:
                 self._note(underway)
-                if not may_feed(underway.job):
+                if underway.is_halted or not may_feed(underway.job):
                     break
-        if not underway.left:
-            self._note(underway)
-            self._end_put(row, underway)
-        elif not may_feed(underway.job):
-            # It was paused meanwhile. A resume writes its row again.
-            self._end(row)
 
     def _prepare(self, underway: _Underway) -> list[ChunkMessage]:
         """Return the messages of the next hundred chunks: of lost ones, or of others."""
@@ -473,7 +484,7 @@ class _Feeding:
 
     def _note(self, underway: _Underway) -> None:
         """Note in the job's row how far it was put: up to the next lost chunk, or up to the cursor."""
-        dispatcher = self._feeder.dispatcher
+        dispatcher, halts = self._feeder.dispatcher, underway.job.halts
         if underway.noted < min(underway.at, underway.lost):
             left = underway.next if underway.at < underway.lost else None
             underway.job = dispatcher.note_lost(underway.job, left, underway.put_until)
@@ -482,6 +493,7 @@ class _Feeding:
         if ran := underway.job.totals.items:
             self._speeds[underway.job.workload] = underway.job.milliseconds / 1000 / ran
         underway.noted, underway.noted_at = underway.at, self._feeder.clock.monotonic()
+        underway.is_halted = underway.is_halted or underway.job.halts != halts
 
     def _note_put(self, row: ReadyJob, underway: _Underway, chunks: int) -> None:
         room = room_of(row.job)
@@ -493,8 +505,7 @@ class _Feeding:
         """Let a job go of which all was put. In a limited room it keeps its row until its chunks have ended."""
         if may_feed(underway.job):
             # The tick found chunks lost while the others were put: it is read anew.
-            with self._lock:
-                self._underway.pop(row.job, None)
+            self._forget(row)
             return
         if not self._feeder.following.is_limited(room_of(row.job)) or not self._unended.awaits(underway.job):
             self._end(row)
@@ -503,6 +514,10 @@ class _Feeding:
             self._underway.pop(row.job, None)
             self._all_put.add(row.job)
             self._unended.note(row.job, underway.put, underway.job.ended_chunks)
+
+    def _forget(self, row: ReadyJob) -> None:
+        with self._lock:
+            self._underway.pop(row.job, None)
 
     def _end(self, row: ReadyJob) -> None:
         with self._lock:

@@ -39,6 +39,7 @@ from shared.azure import charges, tally_requests
 from shared.errors import FencedOffError, FinishRefusedError, LedgerError, SignalNotSentError, StorageUnavailableError
 from shared.grammar import shard_partition
 from shared.ledger import (
+    BY_ITSELF,
     FINISHED,
     MERGED_MOST,
     Balance,
@@ -51,7 +52,7 @@ from shared.ledger import (
     check_balance,
     counting,
     finish,
-    halt,
+    pause,
 )
 from shared.messages import Completed, FinishStep, PortionMessage, Segment, Shard, encode
 from shared.outbox import JOB_EVENTS, Outbox, OutgoingMessage
@@ -297,16 +298,21 @@ class Finisher:
                 return Ending.NOTHING_TO_DO
             except Exception as error:
                 if nature_of(error) is Nature.PERMANENT or isinstance(error, LedgerError):
-                    self.halt(message, error)
+                    self.pause(message, error)
                 raise
 
-    def halt(self, message: FinishStep, error: Exception) -> None:
+    def pause(self, message: FinishStep, error: Exception) -> None:
         """Pause a job whose outputs cannot be made, with the problem for an operator to read."""
         problem = f"revision {message.revision} cannot be finished: {type(error).__name__}: {error}"
+
+        def decide(job: Job) -> Job:
+            is_meant = job.state is JobState.FINISHING and job.revision == message.revision
+            return pause(job, BY_ITSELF, problem) if is_meant else job
+
         job = change(
             self._tools.ledger,
             message.job,
-            lambda job: halt(job, message.revision, problem),
+            decide,
             tried=f"pause the job at revision {message.revision}",
         )
         if job is not None and job.state is JobState.PAUSED:

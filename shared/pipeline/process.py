@@ -10,13 +10,14 @@ about it, and so is a parked entry. All this comes before the host deletes the w
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
 from shared.azure import charges, tally_requests
 from shared.clock import Clock
-from shared.errors import NewerVersionError, RefusedError, ResultNotSentError, StorageUnavailableError
+from shared.errors import HaltedError, NewerVersionError, RefusedError, ResultNotSentError, StorageUnavailableError
 from shared.grammar import is_job
 from shared.ledger import FINISHED, MERGED_MOST, Ledger
 from shared.messages import (
@@ -58,6 +59,7 @@ from shared.parked import (
 )
 from shared.payload import Limits, ReadChunk
 from shared.pipeline.call_limits import Paced, Turns
+from shared.pipeline.halts import Halting
 from shared.pipeline.outputs import Ran, run_in_parts
 from shared.pipeline.results import QUEUE, PackedResult, ResultStore, SendResult, StoredResult, pack_result
 from shared.pipeline.settle import is_chunk_done
@@ -66,7 +68,7 @@ from shared.refusals import DeliveryReason, refuse
 from shared.telemetry import SILENT, Piece, Telemetry, events, metrics, tell
 from shared.topology import is_work_queue
 from shared.versions import LOOKS, check_message
-from shared.workloads import AnyWorkload, Workloads, has_limits, has_split, raise_first
+from shared.workloads import AnyWorkload, Workloads, has_limits, has_split, is_waiting, raise_first
 
 #: Names of the stages; they are stored.
 PROCESS: Final = "process"
@@ -134,7 +136,7 @@ class Finishing(Protocol):
     def finish(self, message: FinishStep, /) -> object:
         """Finish the job at this revision, merge one segment or write one shard of it."""
 
-    def halt(self, message: FinishStep, error: Exception, /) -> None:
+    def pause(self, message: FinishStep, error: Exception, /) -> None:
         """Pause the job, whose outputs cannot be made for this reason."""
 
 
@@ -170,6 +172,10 @@ class Tools:
     deliveries: Deliveries
     finishing: Finishing
     run_alone: RunAlone
+    #: Whether chunk messages of a job with this number are dropped. Makes no request.
+    is_halted: Callable[[str, int], bool]
+    #: Reads that anew where it is due, without waiting: a chunk of calls that wait may take long.
+    look_beside: Callable[[], object]
     #: Lets a chunk with limits begin, and gives its turns.
     pace: Callable[[AnyWorkload, int], AbstractContextManager[Turns]]
     #: Writes that the first chunk of an opening begins.
@@ -206,8 +212,19 @@ class Processor:
             claim = Claim(key=content_key(PROCESS, delivery.body))
             self._tools.parking.park(PROCESS, delivery, error, claim)
             return
-        if not self._is_settled(work, delivery):
+        if isinstance(work, ChunkMessage) and self._tools.is_halted(work.job, work.halts):
+            # Whoever resumes the job puts all its open chunks again.
+            self._drop(work, delivery.count)
+        elif not self._is_settled(work, delivery):
             self._attempt(work, delivery)
+
+    def _is_halted(self, work: ChunkMessage) -> bool:
+        self._tools.look_beside()
+        return self._tools.is_halted(work.job, work.halts)
+
+    def _drop(self, work: ChunkMessage, deliveries: int) -> None:
+        self._deliveries.forget(_note(work), deliveries)
+        self._tools.telemetry.add(metrics.CHUNKS, workload=work.workload, outcome="halted")
 
     def _is_settled(self, work: Work, delivery: Delivery) -> bool:
         """Check whether the work was done or parked before, and if so report it to the ledger again."""
@@ -232,12 +249,15 @@ class Processor:
             if attempt.goes_on:
                 came_before = delivery.count > 1 or (isinstance(work, ChunkMessage) and work.again)
                 self._do(work, is_suspect=attempt.is_suspect, came_before=came_before)
+        except HaltedError:
+            # As if it had come now: a resume puts it again.
+            attempt.verdict = Done()
         except Exception as error:  # noqa: BLE001 - the end of the attempt parks the message for it, or raises it
             attempt.fail(error)
         if isinstance(attempt.verdict, Park):
             if isinstance(work, FinishStep):
                 # Otherwise the job would stay in finishing, as if its outputs were about to come.
-                self._tools.finishing.halt(work, attempt.verdict.error)
+                self._tools.finishing.pause(work, attempt.verdict.error)
             elif self._has_result(work):
                 # An earlier run of this chunk had its result meanwhile. A chunk that is done is not parked.
                 attempt.verdict = Done()
@@ -307,7 +327,8 @@ class Processor:
         if is_suspect:
             return self._tools.run_alone(work.workload, parts, first, limits, makes_lines=work.lines, turns=turns)
         workload = self._tools.workloads.find(work.workload)
-        run = workload if turns is None else Paced(workload, turns)
+        calls = Halting(workload, partial(self._is_halted, work)) if is_waiting(workload) else workload
+        run = calls if turns is None else Paced(calls, turns)
         if before is not None:
             return before.add(workload, run_in_parts(run, parts, first, before.reduce(limits), left=before.left))
         return run_in_parts(run, parts, first, limits, sound=_sounds(work, workload), makes_lines=work.lines)
@@ -327,7 +348,7 @@ class Processor:
         with suppress(NewerVersionError):
             work = _read(delivery)
             if isinstance(work, FinishStep):
-                self._tools.finishing.halt(work, refused)
+                self._tools.finishing.pause(work, refused)
         if work is None:
             self._tools.parking.park(PROCESS, delivery, refused, Claim(key=content_key(PROCESS, delivery.body)))
             return

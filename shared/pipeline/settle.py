@@ -69,6 +69,7 @@ from shared.parked import (
 )
 from shared.pending import Pointer
 from shared.pipeline.dispatch import FinishCall
+from shared.pipeline.halts import Halts
 from shared.pipeline.results import QUEUE, GroupBlob, GroupBlobs, Received, SendResult, assemble, open_content
 from shared.refusals import ResultReason
 from shared.telemetry import SILENT, Piece, Telemetry, describe_error, events, metrics, place, tell
@@ -307,6 +308,8 @@ class _Group:
     #: Whether these results may have been written before: by an earlier delivery, or by an attempt without an answer.
     is_unsure: bool
     pointer: Pointer | None = None
+    #: That of a pause.
+    halt: Pointer | None = None
     #: The blob of its results. A later attempt mostly credits fewer of the same, and names the same blob.
     blob: GroupBlob | None = None
     races: int = 0
@@ -329,6 +332,7 @@ class Settler:
         clock: Clock,
         *,
         send_later: Callable[[Sequence[Received]], object],
+        halts: Halts,
         policy: PoisonPolicy = DEFAULT_POLICY,
         merged_most: int = MERGED_MOST,
         pause: Callable[[float], None] = sleep,
@@ -336,7 +340,7 @@ class Settler:
     ) -> None:
         self._ledger, self._call, self._parking, self._clock = ledger, call, parking, clock
         self._groups, self._policy, self._pause, self._telemetry = groups, policy, pause, telemetry
-        self._send_later, self._merged_most = send_later, merged_most
+        self._send_later, self._halts, self._merged_most = send_later, halts, merged_most
 
     def settle(self, messages: Sequence[Received]) -> Settled:
         """Settle a batch, each group by itself. Raises SettleIncompleteError when some could not be settled.
@@ -435,7 +439,7 @@ class Settler:
         chunks = [one.result.trace for one in group.arrived]
         with self._telemetry.span(Piece.SETTLE, job.trace, chunks, job=job.job, results=len(chunks)):
             settlement = self._decide(group, job, look_first=number > 0)
-            if settlement.rows and not self._try_commit(group, settlement):
+            if settlement.rows and not self._try_commit(group, job, settlement):
                 self._telemetry.add(metrics.RACES)
                 group.races += 1
                 return False
@@ -452,8 +456,10 @@ class Settler:
         settlement = settle(job, known, results, self._clock.now(), self._policy)
         return pause_too_large(settlement, self._merged_most)
 
-    def _try_commit(self, group: _Group, settlement: Settlement) -> bool:
+    def _try_commit(self, group: _Group, before: Job, settlement: Settlement) -> bool:
         rows = self._store(group, settlement)
+        if settlement.job.halts > before.halts and group.halt is None:
+            group.halt = self._halts.point(group.job)
         if settlement.finish_due:
             self._point(group, settlement.job)
         try:
@@ -490,8 +496,11 @@ class Settler:
             if group.pointer is not None:
                 self._call.forget_pointer(group.pointer)
         if job.state is JobState.PAUSED and before.state is not JobState.PAUSED:
-            reason = job.problem or f"{job.parked_chunks} of {job.chunks} chunks are parked"
-            tell(events.JOB_PAUSED, job=job.job, revision=job.revision, reason=reason)
+            if group.halt is not None:
+                # The job is paused, and the tick writes a halt row that is missing.
+                with suppress(StorageUnavailableError):
+                    self._halts.put(job, group.halt)
+            tell(events.JOB_PAUSED, job=job.job, revision=job.revision, reason=job.problem)
         messages = {id(one.result): one for one in group.arrived}
         for result in settlement.differing:
             tell(events.RESULT_DIFFERS, job=job.job, chunk=result.chunk, revision=result.revision)

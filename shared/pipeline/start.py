@@ -310,7 +310,7 @@ class Starter:
         noted = change(
             self.ledger,
             job.job,
-            lambda found: note_put_again(found, now, put_until),
+            lambda found: note_put_again(found, now, put_until, halts=job.halts),
             tried="note the chunks that were put again",
             known=job,
         )

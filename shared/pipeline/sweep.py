@@ -373,7 +373,7 @@ class Sweep:
         noted = change(
             self.ledger,
             job.job,
-            lambda found: note_put_again(found, now, None),
+            lambda found: note_put_again(found, now, None, halts=job.halts),
             tried="note the finish message that was sent again",
             known=job,
             retry=_NOT_URGENT,

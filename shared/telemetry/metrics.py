@@ -45,7 +45,7 @@ CHUNKS: Final = Metric(
     kind=Instrument.COUNTER,
     unit="{chunk}",
     attributes=("workload", "outcome"),
-    meaning="deliveries of chunks by outcome: done, found (the result existed already), parked",
+    meaning="deliveries of chunks by outcome: done, found (the result existed already), parked, halted",
     remedy="many found: messages are redelivered, because the work takes longer than they are hidden; parked: see the alert",
 )
 CHUNK_SECONDS: Final = Metric(

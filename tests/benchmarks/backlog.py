@@ -158,7 +158,7 @@ class World:
         plans = SimpleNamespace(read=self._read_plan)
         self._plan, call = plan, FinishCall(self.send, self.index, self.clock, work_queues=case.queues)
         dispatcher = Dispatcher(
-            ledger=self.ledger, plans=plans, enclose=list, send=self.send, finish=None, clock=self.clock,
+            ledger=self.ledger, plans=plans, enclose=list, send=self.send, finish=None, halts=None, clock=self.clock,
             work_queues=case.queues, most_puts=lambda: 1,
         )  # fmt: skip
         self.starter = Starter(

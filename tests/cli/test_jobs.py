@@ -420,6 +420,31 @@ def test_a_paused_job_is_resumed_and_audited(sluice, job_in, stack_settings):
         assert name in {one.id for one in pending.due(datetime.now(UTC)) if one.kind == "dispatch"}
 
 
+def test_a_running_job_is_paused_and_audited(sluice, job_in, stack_settings):
+    """It says how far the job is, and the next command. Once more it says so already."""
+    name = job_in(JobState.RUNNING)
+    for _ in range(2):
+        done = sluice("jobs", "pause", name, "--why", "wrong tariff", "--by", "ann")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert f"job {name} is paused: " in done.stdout
+        assert f"Go on: sluice jobs resume {name}" in done.stdout
+    with Connections.parse(stack_settings) as connections:
+        rows = connections.tables.get_table_client("audit").query_entities(f"target eq '{name}'")
+        assert [(one.act.what, one.act.who, one.act.result) for one in acts_of(rows)] == [
+            ("job pause", "ann", "paused")
+        ]
+    shown = sluice("jobs", "show", name).stdout
+    assert "wrong tariff" in shown
+    assert sluice("jobs", "resume", name, "--yes").returncode == 0
+
+
+def test_a_job_that_has_ended_cannot_be_paused(sluice, job_in):
+    """Nor without a reason: it is the problem that lists show."""
+    done = sluice("jobs", "pause", job_in(JobState.COMPLETE), "--why", "late")
+    assert (done.returncode, "it is complete: it has ended" in done.stderr) == (1, True)
+    assert sluice("jobs", "pause", job_in(JobState.RUNNING)).returncode == 2
+
+
 def test_a_job_that_is_not_paused_cannot_be_resumed(sluice, job_in):
     """The refusal says how the job is."""
     done = sluice("jobs", "resume", job_in(JobState.RUNNING), "--yes")

@@ -210,7 +210,24 @@ def test_a_paused_job_is_resumed_as_it_was_seen(house, visitor):
         ("job resume", "month end", "failed: ActStaleError"),
         ("job resume", "mended", "running"),
     ]
-    assert '<form class="act"' not in visitor.get("/job/stopped").text
+    assert "Resume stopped" not in visitor.get("/job/stopped").text
+
+
+def test_a_job_is_paused_as_it_was_seen(house, visitor):
+    """The page says what it does; a second post does nothing."""
+    job = put_job(house.stores, make_job("long", chunks=10, done=5, state=JobState.RUNNING))
+    form = Form(visitor, "/job/long", "Pause long")
+    assert "5 of 10 have ended" in visitor.get("/job/long").text
+    changed = house.stores.ledger.commit(job)
+    assert changed is not None
+    refused = form.send()
+    assert (refused.status_code, "was changed since you saw it" in refused.text) == (409, True)
+    assert Form(visitor, "/job/long", "Pause long").send("wrong tariff").status_code == 303
+    found = house.stores.ledger.read("long")
+    assert (found.state, found.by, found.problem) == (JobState.PAUSED, "dana", "wrong tariff")
+    assert house.stores.fleet.read().halts["long"] == 1
+    assert [one[1:] for one in acts(house, "long")] == [("job pause", "wrong tariff", "paused")]
+    assert "Resume long" in visitor.get("/job/long").text
 
 
 def test_a_cause_is_discarded_as_it_was_seen(house, visitor):

@@ -59,6 +59,12 @@ def sounds():
     return {name: p.encode(message).decode() for name, message in v.SOUNDS.items()}
 
 
+def halts():
+    """Return the body of a chunk's message that was put after its job was paused twice."""
+    message = p.structs.replace(v.MESSAGES["chunk"], halts=2)
+    return {"chunk of a job that was halted": p.encode(message).decode()}
+
+
 def calls():
     """Return the body of the call of a feeder."""
     return {"feed call": p.encode_permit(p.FeedCall()).decode()}

@@ -598,6 +598,24 @@ class Sounded(SmallJobs):
         return _unstamped(ledger.read(job)), [_unstamped(row) for row in ledger.rows(job)]
 
 
+class Halted(SmallJobs):
+    """A job whose messages are taken out of the queues."""
+
+    tables, values = ("jobs", "decisions", "pending"), v.HALTED
+
+    def write(self, connections, stored):
+        job, halts, pointer = stored
+        self._ledger(connections).insert(job)
+        for name, number in halts.items():
+            p.FleetTable(_table(connections, "decisions")).halt(name, number)
+        p.PendingTable(_table(connections, "pending")).add(pointer)
+
+    def read(self, connections):
+        halts = p.FleetTable(_table(connections, "decisions")).read().halts
+        (pointer,) = p.PendingTable(_table(connections, "pending")).due(v.NOON + timedelta(days=1))
+        return _unstamped(self._ledger(connections).read(v.HALTED[0].job)), halts, _unstamped(pointer)
+
+
 class Outputs(Shelf):
     """Parts and the manifest beside them."""
 
@@ -692,7 +710,7 @@ SHELVES = {
     for shelf in (
         Jobs, SmallJobs, Lines, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, CauseSums, Over,
         Fleet, Diary, Audit, Replays, Totals,
-        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Outputs, Gates, Sequences, Rules,
+        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Halted, Outputs, Gates, Sequences, Rules,
     )
 }  # fmt: skip
 _ZSTD = b"\x28\xb5\x2f\xfd"

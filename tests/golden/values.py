@@ -325,6 +325,21 @@ SMALL = p.Job(
     story=(p.Told(p.JobState.DISPATCHING, LATER, 1),),
 )
 
+#: A job that was paused twice, its halt row, and the pointer to that.
+HALTED = (
+    replace(
+        SMALL,
+        job="team-a~wrong",
+        state=p.JobState.PAUSED,
+        by="ann",
+        halts=2,
+        problem="wrong tariff",
+        story=(p.Told(p.JobState.PAUSED, LATER, 1, "wrong tariff"),),
+    ),
+    {"team-a~wrong": 2},
+    p.Pointer("halt", NOON + timedelta(minutes=3), "team-a~wrong", note=f"2 {LATER.isoformat()} 1"),
+)
+
 SOUNDED = (
     p.Job(
         job="team-a~large",

@@ -7,6 +7,7 @@ from itertools import count
 from shared.messages import encode
 from shared.parked.parking import Parking, Stages
 from shared.pipeline.dispatch import FinishCall
+from shared.pipeline.halts import Halts
 from shared.pipeline.settle import Received, Settler
 from tests.ledger.builders import NOON
 
@@ -83,6 +84,25 @@ class MemoryGroups:
         self.blobs.setdefault(blob.name, blob.content)
 
 
+class MemoryHalts:
+    """The halt rows of a fleet, by job."""
+
+    def __init__(self):
+        self.halts = {}
+
+    def read(self):
+        """Return the fleet's rows."""
+        return self
+
+    def halt(self, job, halts):
+        """Write a row."""
+        self.halts[job] = halts
+
+    def lift(self, job):
+        """Remove a row."""
+        self.halts.pop(job, None)
+
+
 class Stage:
     """A settler with everything around it in memory but the ledger that it is given."""
 
@@ -93,7 +113,9 @@ class Stage:
         call = FinishCall(lambda queue, message: self.sent.append((queue, message)), self.pending, self.clock)
         #: Messages that were put off.
         self.later = []
-        given = {"send_later": self.later.extend, "pause": self.clock.pause, **options}
+        self.fleet = MemoryHalts()
+        halts = Halts(ledger=ledger, fleet=self.fleet, pending=self.pending, clock=self.clock)
+        given = {"send_later": self.later.extend, "halts": halts, "pause": self.clock.pause, **options}
         self.settler = Settler(ledger, call, self.parking, self.groups, self.clock, **given)
 
     def settle(self, *results, deliveries=1):

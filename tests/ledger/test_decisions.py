@@ -18,7 +18,7 @@ from shared.ledger.job_decisions import (
     check_balance,
     describe_state,
     finish,
-    halt,
+    is_halted,
     is_overdue,
     judge,
     list_open,
@@ -31,12 +31,12 @@ from shared.ledger.job_decisions import (
     note_missing_plan,
     note_put_again,
     note_warning,
+    pause,
     read_progress,
     record_plan,
     resume,
-    undispatchable,
 )
-from shared.ledger.records import Risk
+from shared.ledger.records import CLOSED as CLOSED_STATES, Risk
 from tests.ledger.builders import AMOUNT, ITEMS, NOON, at, job
 
 PLAN = PlanBlob("nightly/plan", '"0x1"')
@@ -161,20 +161,62 @@ def test_a_job_without_a_plan_cannot_be_dispatched():
 
 def test_a_resumed_job_goes_on_where_it_was():
     """What is parked is forgiven, and outstanding chunks are dispatched."""
-    paused = job(chunks=9, state=JobState.PAUSED, dispatch_cursor=3, parked_chunks=3)
+    paused = job(chunks=9, state=JobState.PAUSED, dispatch_cursor=3, parked_chunks=3, by="ann")
     assert resume(paused, at(1)).state is JobState.DISPATCHING
-    assert resume(paused, at(1)).forgiven == 3
+    assert (resume(paused, at(1)).forgiven, resume(paused, at(1)).by) == (3, None)
     assert resume(replace(paused, dispatch_cursor=9), at(1)).state is JobState.RUNNING
     assert resume(job(), at(1)) == job()
 
 
 def test_a_job_whose_outputs_could_not_be_made_resumes_as_a_new_revision():
     """Nothing of the failed attempt is taken over."""
-    stopped = halt(ended(), 1, "the workload failed")
+    stopped = pause(ended(), "sluice", "the workload failed")
     assert (stopped.state, stopped.problem) == (JobState.PAUSED, "the workload failed")
     again = resume(stopped, at(1))
     assert (again.state, again.revision, again.problem) == (JobState.FINISHING, 2, None)
-    assert halt(again, 1, "late") == again
+
+
+def test_who_put_messages_that_are_dropped_notes_nothing():
+    """The chunks of a slow dispatcher are not on the queues any more, and a resume puts those below the cursor again."""
+    paused = pause(job(chunks=9, state=JobState.DISPATCHING, dispatch_cursor=3), "ann", "why")
+    resumed = resume(paused, at(1))
+    assert (paused.halts, resumed.halts, resumed.again_from, resumed.state) == (1, 1, 0, JobState.DISPATCHING)
+    for found in (paused, resumed):
+        assert advance_cursor(found, 6, at(2), halts=0) is found
+        assert note_put_again(found, at(2), at(2), halts=0) is found
+    assert advance_cursor(resumed, 6, at(2), halts=1).dispatch_cursor == 6
+    assert note_put_again(resumed, at(2), at(2), began=0, halts=1).again_from is None
+    assert list_open(paused, set()) == []
+
+
+def test_a_job_whose_chunks_have_all_ended_has_no_messages_to_take_out():
+    """So nothing is put again either."""
+    paused = pause(ended(), "ann", "why")
+    assert (paused.halts, is_halted(paused), resume(paused, at(1)).again_from) == (0, False, None)
+
+
+def test_a_resumed_job_does_not_jump_its_gate():
+    """It waits behind it by the epoch that it met, also one without a chunk. One that has started goes on."""
+    held = note_gate_passed(gated(), CLOSED)
+    for found in (held, replace(held, chunks=0, items=0)):
+        back = resume(pause(found, "ann", "why"), at(1))
+        assert (back.state, back.held_epoch, may_dispatch(back)) == (JobState.HELD, held.held_epoch, False)
+        assert may_dispatch(note_gate_passed(back, Reading(6, is_open=False)))
+    passed = note_gate_passed(gated(), OPEN)
+    assert resume(pause(passed, "ann", "why"), at(1)).state is JobState.DISPATCHING
+
+
+def test_an_open_job_with_a_plan_pauses_once():
+    """The first reason stays, and one that is closed has nothing to pause."""
+    for state in JobState:
+        found = job(state=state, plan=PLAN)
+        is_open = state not in CLOSED_STATES | {JobState.PAUSED}
+        paused = pause(found, "ann", "wrong tariff")
+        assert (paused.state, paused.by, paused.problem) == (
+            (JobState.PAUSED, "ann", "wrong tariff") if is_open else (state, None, None)
+        )
+        assert pause(paused, "bob", "later") == paused
+    assert pause(fresh(), "ann", "wrong tariff") == fresh()
 
 
 def test_a_finisher_of_an_older_revision_decides_nothing():
@@ -284,7 +326,6 @@ def test_lost_chunks_wait_for_their_turn_in_a_job_under_way_alone():
         assert (lost.again_from, lost.nudged_at) == (3 if state in under_way else None, None)
         assert may_feed(lost) == (state in under_way or may_dispatch(put))
         assert note_lost(lost, 2) == lost
-        assert undispatchable(lost, "why").state == (JobState.PAUSED if may_feed(lost) else state)
 
 
 @pytest.mark.parametrize("state", [JobState.HELD, JobState.PAUSED, JobState.COMPLETE, JobState.BURIED])

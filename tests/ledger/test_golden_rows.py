@@ -54,6 +54,7 @@ SAMPLES = {
     records.OTHERS: {"later": "what a newer version wrote", "last": 7},
     records.TEXT: "ünïcode 🎉",
     records.WHOLE: 2**40,
+    records.RARE: 2**40,
     records.SMALL: 7,
     records.MOMENT: moment(9),
     records.JOB_STATE: JobState.PAUSED,

@@ -222,7 +222,7 @@ def test_a_settler_that_ends_between_its_write_and_its_call_leaves_a_pointer(led
         raise EndedError
 
     call = FinishCall(ends, stage.pending, stage.clock)
-    dying = Settler(ledger, call, stage.parking, stage.groups, stage.clock, send_later=stage.later.extend)
+    dying = Settler(ledger, call, stage.parking, stage.groups, stage.clock, send_later=stage.later.extend, halts=None)
     with pytest.raises(EndedError):
         dying.settle([delivered(result(n)) for n in range(3)])
     assert stage.pending.of(FINISH_POINTER) == ["nightly:1"]
@@ -271,6 +271,7 @@ def test_eight_settlers_on_one_job_stay_within_a_bounded_number_of_races(table_l
             MemoryGroups(),
             ManualClock(),
             send_later=[].extend,
+            halts=None,
             pause=time.sleep,
         )
         for batch in range(batches):

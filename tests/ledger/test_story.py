@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from shared.gate.state import Reading
 from shared.ledger import JobState, TableLedger, Told, change, resume
 from shared.ledger.entities import job_entity, job_of
-from shared.ledger.job_decisions import note_gate_passed, undispatchable
+from shared.ledger.job_decisions import note_gate_passed, pause
 from shared.ledger.table_ledger import FIRST_TOLD, LAST_TOLD, LONGEST_NOTE, stamp
 from tests.ledger.builders import NOON, at, job
 
@@ -23,7 +23,7 @@ def test_each_state_is_told_once_with_its_time_and_its_reason():
     held = stamp(note_gate_passed(replace(new, etag="1"), Reading(is_open=False, epoch=7)), "b", at(1))
     same = stamp(replace(held, etag="2", milliseconds=5), "c", at(2))
     passed = note_gate_passed(replace(same, etag="3"), Reading(is_open=True, epoch=8))
-    paused = stamp(undispatchable(passed, "its plan is gone"), "d", at(3))
+    paused = stamp(pause(passed, "sluice", "its plan is gone"), "d", at(3))
     assert paused.story == (
         Told(JobState.PLANNING, NOON, 1),
         Told(JobState.HELD, at(1), 1, "gate nightly, epoch 7"),
@@ -57,7 +57,7 @@ def test_the_write_that_changes_the_state_tells_it(tables, table_ledger):
     """In the row itself: no request more, and a reader sees both or none."""
     now = SimpleNamespace(now=lambda: NOON)
     ledger = TableLedger(table_ledger._jobs, table_ledger.list._index, clock=now)
-    ledger.insert(job(state=JobState.PAUSED, parked_chunks=2, problem=None))
+    ledger.insert(job(state=JobState.PAUSED, problem="2 of 3 chunks are parked"))
     now.now = lambda: at(5)
     change(ledger, "nightly", lambda found: resume(found, NOON + timedelta(seconds=5)), tried="resume it")
     found = ledger.read("nightly")

@@ -23,6 +23,7 @@ from shared.payload import Limits
 from shared.pending import OUTBOX_POINTER, PendingTable
 from shared.pipeline.dispatch import FinishCall
 from shared.pipeline.finish import Finisher, FinishTools, is_finishing
+from shared.pipeline.halts import Halts
 from shared.pipeline.outputs import FENCE_KEY, TotalsTable
 from shared.pipeline.plan import Speeds
 from shared.pipeline.results import ChunkResult, GroupBlobs, write_result
@@ -30,7 +31,7 @@ from shared.pipeline.settle import Settler
 from shared.workloads import Line, Total, shard_of
 from shared.workloads.registry import Rejection, Workloads
 from tests.ledger.builders import job
-from tests.ledger.stage import ManualClock, MemoryParked, delivered
+from tests.ledger.stage import ManualClock, MemoryHalts, MemoryParked, delivered
 
 ACCOUNTS = 7
 PER_CHUNK = 10
@@ -232,6 +233,7 @@ class World:
             GroupBlobs(self.container("results")),
             self.clock,
             send_later=self.later.extend,
+            halts=Halts(ledger=self.ledger, fleet=MemoryHalts(), pending=self.pending, clock=self.clock),
             pause=self.clock.pause,
         )
 

@@ -12,6 +12,7 @@ import pytest
 from shared.azure import BlobStore
 from shared.azure.connections import Connections
 from shared.clock import Retry
+from shared.concurrency import FleetTable
 from shared.errors import StorageUnavailableError
 from shared.gate.state import Reading
 from shared.ids import RangeGenerator
@@ -19,6 +20,7 @@ from shared.payload import Limits, PayloadStores, open_envelope
 from shared.pending import PendingTable
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.dispatch import Dispatcher, Enclosing
+from shared.pipeline.halts import Halts
 from shared.pipeline.plan import ChunkSizes, PlanStore
 from shared.pipeline.ready import ReadyTable
 from shared.pipeline.start import Starter
@@ -106,12 +108,15 @@ class Process:
         plans, limits = PlanStore(container), Limits()
         stores = PayloadStores(container, limits)
         pending = PendingTable(self.connections.tables.get_table_client("pending"))
+        fleet = FleetTable(self.connections.tables.get_table_client("decisions"))
+        self.halts = Halts(ledger=world.ledger, fleet=fleet, pending=pending, clock=world.clock)
         self.dispatcher = Dispatcher(
             ledger=world.ledger,
             plans=plans,
             enclose=Enclosing(stores, limits),
             send=world.queues.send,
             finish=lambda job: world.finished.append(job.job),
+            halts=self.halts,
             clock=world.clock,
             work_queues=4,
             retry=Retry(pause=lambda _seconds: None),

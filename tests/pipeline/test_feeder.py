@@ -157,7 +157,7 @@ def test_a_job_that_is_paused_while_its_lost_chunks_wait_goes_on_at_its_place(ap
     app.bus.complete(app.bus.waiting("permits"))
     assert app.feeder.follow() is Fed.EMPTY
     assert (app.read("large").again_from, rows(app)) == (LEAST, ([], None))
-    app.stores.job_operator.resume("large")
+    app.stores.job_operator.resume("large", by="ann", why="mended")
     app.app.tick()
     app.work_off()
     row = app.read("large")

@@ -116,7 +116,7 @@ def test_a_lost_payload_comes_back_from_its_publisher(app):
     assert ended(app, "unpaid")[0] is JobState.PAUSED
     app.submit("unpaid", MANY)
     app.work_off()
-    app.stores.job_operator.resume("unpaid")
+    app.stores.job_operator.resume("unpaid", by="ann", why="mended")
     operator = app.stores.build_parked_operator(lambda _seconds: app.work_off())
     list(operator.replay(Selection(job="unpaid"), ReplayPace(), by="ann"))
     go_on(app)

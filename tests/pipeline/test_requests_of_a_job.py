@@ -46,7 +46,7 @@ def test_a_resume_is_counted_in_the_job_that_it_resumes(app):
     """The read and the write that an operator asked for are requests of the job like any other."""
     job, _ = app.run("small", 3)
     Stores(app.others).ledger.commit(replace(job, state=JobState.PAUSED, problem="why"))
-    resumed = app.stores.job_operator.resume("small")
+    resumed = app.stores.job_operator.resume("small", by="ann", why="mended")
     assert resumed.state is JobState.FINISHING
     assert Counter(resumed.requests) - Counter(job.requests) == {"table useful": 2}
 

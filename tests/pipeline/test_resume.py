@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from shared.ledger.records import JobState
-from shared.operating.job_acts import Resume
+from shared.operating import AuditTable, JobOperator
 from shared.pending import DISPATCH_POINTER
 from shared.pipeline.dispatch import FinishCall
 from tests.pipeline.test_start import waiting
@@ -19,7 +19,16 @@ def paused(world, process):
     world.ledger.commit(replace(world.ledger.read(world.job), state=JobState.PAUSED, problem="why"))
     pending = one.acceptance.pending
     finish = FinishCall(world.queues.send, pending, world.clock)
-    one.resume = Resume(ledger=world.ledger, finish=finish, pending=pending, hints=world.signals, clock=world.clock)
+    audit = AuditTable(one.connections.tables.get_table_client("audit"), world.clock)
+    one.operator = JobOperator(
+        ledger=world.ledger,
+        halts=one.halts,
+        finish=finish,
+        pending=pending,
+        audit=audit,
+        hints=world.signals,
+        clock=world.clock,
+    )
     return one
 
 
@@ -27,7 +36,7 @@ def paused(world, process):
 def test_a_resumed_job_leaves_a_pointer_that_is_due_and_a_hint(world, paused, is_down):
     """Nothing is put on the publishers' queue; whoever hears of it or follows the pointer goes on from the cursor."""
     world.signals.is_down = is_down
-    assert paused.resume.resume(world.job).state is JobState.DISPATCHING
+    assert paused.operator.resume(world.job, by="ann", why="mended").state is JobState.DISPATCHING
     assert world.signals.sent == ([] if is_down else [world.job])
     due = [(one.kind, one.id) for one in paused.acceptance.pending.due(world.clock.now()) if one.id == world.job]
     assert due == [(DISPATCH_POINTER, world.job)]
@@ -41,7 +50,7 @@ def test_a_resumed_job_of_which_lost_chunks_wait_is_looked_at_at_once(world, pau
     """All of it was put before it was paused, and some of that again."""
     row = world.ledger.read(world.job)
     world.ledger.commit(replace(row, dispatch_cursor=row.chunks, again_from=0))
-    assert paused.resume.resume(world.job).state is JobState.RUNNING
+    assert paused.operator.resume(world.job, by="ann", why="mended").state is JobState.RUNNING
     assert world.signals.sent == [world.job]
     paused.starter.go_on(world.job)
     assert world.job in waiting(paused)

@@ -65,9 +65,9 @@ def test_a_finish_that_meets_newer_blobs_waits_and_then_pauses_its_job(world):
     with world.process() as process:
         with pytest.raises(NewerVersionError):
             handle(process, body, LOOKS - 1)
-        assert world.finishing.halted == []
+        assert world.finishing.paused == []
         handle(process, body, LOOKS)
-        assert len(world.finishing.halted) == 1
+        assert len(world.finishing.paused) == 1
         assert reasons(process, world.job, body) == ["newer_version"]
 
 
@@ -80,4 +80,4 @@ def test_a_finish_that_fails_otherwise_is_no_matter_of_versions(world):
     world.finishing.fault = fails
     with world.process() as process:
         handle(process, encode(Finish(job=world.job, revision=1)), 5)
-    assert len(world.finishing.halted) == 1
+    assert len(world.finishing.paused) == 1

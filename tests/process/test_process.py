@@ -321,7 +321,7 @@ def test_a_message_about_a_finish_goes_to_the_finisher(world, told):
 @pytest.mark.parametrize(
     ("told", "key"), [({}, "finish-1"), ({"segment": 7}, "segment-000007-1"), ({"shard": 7}, "shard-07-1")]
 )
-def test_a_finish_that_fails_for_good_halts_its_job_and_is_parked(world, told, key):
+def test_a_finish_that_fails_for_good_pauses_its_job_and_is_parked(world, told, key):
     """The job says that its outputs cannot be made, and the message is there for when they can."""
     message = _KINDS[tuple(told)](job=world.job, revision=1, **told)
     world.finishing.fault = fail
@@ -329,7 +329,7 @@ def test_a_finish_that_fails_for_good_halts_its_job_and_is_parked(world, told, k
         with pytest.raises(ZeroDivisionError):
             world.deliver(count, body=encode(message))
     world.deliver(DEFAULT_POLICY.deliveries, body=encode(message))
-    assert world.finishing.halted == [(message, ZeroDivisionError)]
+    assert world.finishing.paused == [(message, ZeroDivisionError)]
     with world.process() as process:
         entry = process.parked.get(world.job, key)
     assert (entry.stage, entry.revision, entry.chunk) == ("finish", 1, None)

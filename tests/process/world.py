@@ -105,16 +105,16 @@ class Finishing:
     """A finisher that remembers; `fault` is called first."""
 
     def __init__(self):
-        self.finished, self.halted, self.fault = [], [], lambda message: None
+        self.finished, self.paused, self.fault = [], [], lambda message: None
 
     def finish(self, message):
         """Remember it."""
         self.fault(message)
         self.finished.append(message)
 
-    def halt(self, message, error):
+    def pause(self, message, error):
         """Remember it."""
-        self.halted.append((message, type(error)))
+        self.paused.append((message, type(error)))
 
 
 class World:
@@ -128,9 +128,15 @@ class World:
         self.message = self._published(lines)
         #: Runs a suspect. None of these tests ends a process by its workload, but those that hand in the real one.
         self.run_alone = self._run_here
+        #: The number of the job's halt row, and what a look finds meanwhile.
+        self.halts, self.look_beside = 0, lambda: None
         #: Lets a chunk with limits begin.
         self.pace = None
         self.body = encode(self.message)
+
+    def is_halted(self, _job, halts):
+        """Check by the halt row."""
+        return halts < self.halts
 
     def _run_here(self, _workload, parts, first_number, limits, *, makes_lines, turns):
         workload = self.workload if turns is None else Paced(self.workload, turns)
@@ -243,6 +249,8 @@ class Process:
                 deliveries=Deliveries(self.attempts, parking),
                 finishing=world.finishing,
                 run_alone=world.run_alone,
+                is_halted=world.is_halted,
+                look_beside=world.look_beside,
                 pace=world.pace,
                 note_first=world.begun.append,
                 clock=world.clock,

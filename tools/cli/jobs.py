@@ -16,7 +16,6 @@ from shared.operating import (
     LEAST,
     MOST_AT_THE_DOOR,
     WRITTEN,
-    AuditedAct,
     OutputKind,
     complete_prefix,
     group_later,
@@ -200,6 +199,24 @@ def watch(
         raise typer.Exit(status)
 
 
+@app.command("pause")
+def pause_job(
+    job: JobArgument,
+    by: ByOption,
+    why: Annotated[str, typer.Option(help="The problem, as lists and the job's page show it.", metavar="TEXT")],
+    settings: SettingsOption = None,
+) -> None:
+    """Pause a job: no chunk begins after ten seconds; those in work end, and count. It waits until it is resumed."""
+    with connected(settings) as connections:
+        stores = Stores(connections)
+        paused = stores.job_operator.pause(find_job(stores, job).job, by=by, why=why)
+    waits = paused.chunks - paused.ended_chunks
+    typer.echo(
+        f"job {paused.job} is {paused.state.value}: {paused.ended_chunks:,} of {paused.chunks:,} chunks ended, {waits:,} wait. "
+        f"Go on: sluice jobs resume {paused.job}"
+    )
+
+
 @app.command("resume")
 def resume_job(
     job: JobArgument,
@@ -216,9 +233,7 @@ def resume_job(
         if not yes:
             problem = found.problem or f"{found.parked_chunks} of {found.chunks} chunks are parked"
             typer.confirm(f"job {found.job} is {found.state.value} ({problem}): let it go on?", abort=True)
-        with stores.audit.record(AuditedAct(by, "job resume", found.job, why)) as command:
-            resumed = stores.job_operator.resume(found.job)
-            command.result = resumed.state.value
+        resumed = stores.job_operator.resume(found.job, by=by, why=why)
     typer.echo(f"job {found.job} is {resumed.state.value}: `sluice jobs watch {found.job}`")
 
 

@@ -1,6 +1,6 @@
 """Jobs: the list of the last ones, and one with everything around it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -12,13 +12,12 @@ from capabilities.console.pages.chunk_grid import draw_grid
 from capabilities.console.pages.job_rows import COLUMNS, JobRow, row_of_job
 from capabilities.console.visit import Download, Page, Visit
 from shared.azure import Charge
-from shared.errors import ActStaleError, JobStateError, ListPlaceError
+from shared.errors import ActStaleError, JobStateError, ListPlaceError, TooManyHaltsError
 from shared.grammar import texts
-from shared.ledger import Job, JobState, Listed, Wanted
+from shared.ledger import CLOSED, Job, JobState, Listed, Wanted
 from shared.operating import (
     NOT_RECORDED,
     WRITTEN,
-    AuditedAct,
     JobLook,
     OutputKind,
     describe_refused,
@@ -113,7 +112,7 @@ def show_job(visit: Visit, job: str) -> Page:
         **_draw_chunks(visit, look),
         **_price_job(visit, look.job),
     }
-    acts = "job_acts.html" if look.job.state is JobState.PAUSED else ""
+    acts = "" if look.job.state in CLOSED else "job_acts.html"
     return Page(title=title, section="jobs", template="job.html", values=values, looks_again=True, acts=acts)
 
 
@@ -133,15 +132,21 @@ def download(visit: Visit, job: str, kind: str) -> Download:
     return Download(f"{job}-{kind}.ndjson", stores.output_reader.read(found, OutputKind(kind)))
 
 
+def pause_job(visit: Visit, job: str) -> Page | str:
+    """Pause a job as the person saw it, and go to its page."""
+    return _act(visit, job, "pause", visit.view.stores.job_operator.pause)
+
+
 def resume_job(visit: Visit, job: str) -> Page | str:
     """Resume a job as the person saw it, and go to its page."""
-    posted = read_form(visit.fields, visit.person, visit.link("resume", job=job), visit.now)
-    stores = visit.view.stores
+    return _act(visit, job, "resume", visit.view.stores.job_operator.resume)
+
+
+def _act(visit: Visit, job: str, name: str, act: Callable[..., Job]) -> Page | str:
+    posted = read_form(visit.fields, visit.person, visit.link(name, job=job), visit.now)
     try:
-        with stores.audit.record(AuditedAct(posted.who, "job resume", job, posted.why), posted.named) as command:
-            resumed = stores.job_operator.resume(job, seen=posted.seen)
-            command.result = resumed.state.value
-    except (ActStaleError, JobStateError) as error:
+        act(job, by=posted.who, why=posted.why, seen=posted.seen, named=posted.named)
+    except (ActStaleError, JobStateError, TooManyHaltsError) as error:
         return replace(show_job(visit, job), status=409, notice=str(error))
     return visit.link("job", job=job)
 
