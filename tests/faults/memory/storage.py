@@ -5,6 +5,7 @@ import pickle
 import threading
 import urllib.parse
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import requests
 from requests.structures import CaseInsensitiveDict
@@ -74,6 +75,10 @@ class MemoryStorage:
     def connections(self):
         """Return connections without faults."""
         return Connections(CONNECTION_STRING, transport=lambda: self.transport(Plan()))
+
+    def serve(self, connections):
+        """Have connections reach this storage below their meter, which counts as over a network."""
+        connections.meter.transport = partial(connections.meter.transport, session=MemorySession(self))
 
     def transport(self, plan):
         """Return a transport with the faults of the plan."""
