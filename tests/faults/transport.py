@@ -23,13 +23,9 @@ _REFUSED_PART = re.compile(rb"HTTP/1\.1 ([45]\d\d)")
 class FaultyTransport(RequestsTransport):
     """Sends as planned."""
 
-    def __init__(self, plan):
-        super().__init__(session=SignedSession())
+    def __init__(self, plan, session=None):
+        super().__init__(session=session or SignedSession())
         self._plan = plan
-
-    def deliver(self, request, **options):
-        """Have the request take effect and return the response."""
-        return super().send(request, **options)
 
     def send(self, request, **options):
         """Send, or end the process, or lose the request or its reply, or answer 503 before or after the effect."""
@@ -42,7 +38,7 @@ class FaultyTransport(RequestsTransport):
         if mode == "hang_then_timeout":
             self._plan.put_off(lambda: self._late(site, request, options))
             raise ServiceResponseTimeoutError("nothing was heard of the request")
-        response = self.deliver(request, **options)
+        response = super().send(request, **options)
         if mode:
             return self._spoilt(mode, request, response, is_stream=bool(options.get("stream")))
         self._plan.heard(site, _status(response))
@@ -50,7 +46,7 @@ class FaultyTransport(RequestsTransport):
         return response
 
     def _late(self, site, request, options):
-        response = self.deliver(request, **options)
+        response = super().send(request, **options)
         self._plan.heard(site, _status(response), is_late=True)
         response.internal_response.close()
 

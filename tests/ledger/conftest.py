@@ -1,13 +1,15 @@
 """Ledgers of both kinds, empty, under one fixture."""
 
 import uuid
+from functools import partial
 
 import pytest
 from azure.data.tables import TableServiceClient
 
 from shared.ledger import TableLedger
+from tests.faults.plan import Plan
 from tests.ledger.memory_ledger import MemoryLedger
-from tests.ledger.world import World
+from tests.ledger.world import MemoryWorld, World
 
 
 @pytest.fixture(scope="session")
@@ -46,10 +48,20 @@ def ledger(request):
 @pytest.fixture
 def make_world(azurite):
     """Worlds that are closed at the end."""
+    yield from _make(partial(World, azurite.connection_string))
+
+
+@pytest.fixture
+def make_in_memory():
+    """The same on a storage in memory, with the faults of a plan."""
+    yield from _make(lambda *, plan=None, **options: MemoryWorld(plan or Plan(), **options))
+
+
+def _make(build):
     made = []
 
     def make(**options):
-        made.append(World(azurite.connection_string, **options))
+        made.append(build(**options))
         made[-1].accept()
         return made[-1]
 

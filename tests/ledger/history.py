@@ -1,7 +1,6 @@
 """One history of a job under one fault: settled, parked in part, finished, replayed, finished again; then the proof."""
 
 from datetime import timedelta
-from functools import partial
 
 from shared.errors import SluiceError
 from shared.ledger import JobState
@@ -9,9 +8,8 @@ from shared.ledger.records import FINISHED
 from shared.pending import FINISH_POINTER, OUTBOX_POINTER, PendingTable
 from shared.pipeline.dispatch import FinishCall
 from shared.pipeline.finish import Ending
-from tests.faults.memory.storage import MemoryStorage
 from tests.faults.plan import KilledError, Plan
-from tests.ledger.world import World
+from tests.ledger.world import MemoryWorld
 
 #: One fault and its repetitions by the clients cannot take more deliveries than this.
 MOST_DELIVERIES = 5
@@ -19,19 +17,6 @@ MOST_DELIVERIES = 5
 
 class StuckError(AssertionError):
     """Raised when something is never done, however often it is delivered."""
-
-
-class MemoryWorld(World):
-    """A world on a storage in memory."""
-
-    def __init__(self, plan, **options):
-        self.storage = MemoryStorage()
-        transport = partial(self.storage.transport, plan)
-        super().__init__(self.storage.connection_string, transport=transport, **options)
-
-    def connect(self, transport):
-        """Return clients of the storage."""
-        return super().connect(transport or partial(self.storage.transport, Plan()))
 
 
 class History:

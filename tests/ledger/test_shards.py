@@ -26,12 +26,12 @@ MERGING, FINISHED, NOTHING = Ending.MERGING, Ending.FINISHED, Ending.NOTHING_TO_
 
 
 @pytest.fixture
-def make_world(make_world):
+def make_world(make_in_memory):
     """Worlds whose jobs have shards, unless a test says otherwise."""
 
     def make(*, workload=None, shards=2, chunks=4, segment_chunks=2, shard_bytes=1, **options):
         options |= {"chunks": chunks, "segment_chunks": segment_chunks, "shards": shards, "shard_bytes": shard_bytes}
-        return make_world(workload=workload or Splitting(), **options)
+        return make_in_memory(workload=workload or Splitting(), **options)
 
     return make
 
@@ -453,7 +453,7 @@ def test_what_shards_cost(make_world, segments, shards):
     The capacity model counts as many, for any number of them.
     """
     plan = Plan()
-    world = settled(make_world(transport=plan.transport, chunks=2 * segments, shards=shards))
+    world = settled(make_world(plan=plan, chunks=2 * segments, shards=shards))
     before = plan.count
     assert world.finish_all() == [MERGING] * (1 + segments + 1 + shards) + [FINISHED]
     made = plan.count - before

@@ -27,12 +27,12 @@ MIB = 1024 * 1024
 
 
 @pytest.fixture
-def make_world(make_world):
+def make_world(make_in_memory):
     """Worlds whose jobs have more cuts than shards, however small they are."""
 
     def make(*, workload=None, span_bytes=ALONE, chunks=4, **options):
         options = {"cut_above": 0, **options, "chunks": chunks, "segment_chunks": 2, "span_bytes": span_bytes}
-        return make_world(workload=workload or Splitting(), **options)
+        return make_in_memory(workload=workload or Splitting(), **options)
 
     return make
 
@@ -309,12 +309,12 @@ def test_the_requests_of_all_spans_are_on_the_bill(world, monkeypatch):
 def test_what_spans_cost(make_world, segments):
     """As much as sixteen cuts whose shards read all segments whole; with many segments, less."""
     plan = Plan()
-    world = settled(make_world(transport=plan.transport, chunks=2 * segments, span_bytes=MIB))
+    world = settled(make_world(plan=plan, chunks=2 * segments, span_bytes=MIB))
     before = plan.count
     world.finish_all()
     made = plan.count - before
     assert world.check().state is JobState.COMPLETE
-    in_cuts = settled(make_world(chunks=2 * segments, cut_above=MIB, shard_bytes=1, transport=plan.transport))
+    in_cuts = settled(make_world(chunks=2 * segments, cut_above=MIB, shard_bytes=1, plan=plan))
     before = plan.count
     in_cuts.finish_all()
     # Each shard reads `places`, which is looked for, written, and read by the end. So the end reads no head of a segment.

@@ -30,6 +30,8 @@ from shared.pipeline.results import ChunkResult, GroupBlobs, write_result
 from shared.pipeline.settle import Settler
 from shared.workloads import Line, Total, shard_of
 from shared.workloads.registry import Rejection, Workloads
+from tests.faults.memory.storage import MemoryStorage
+from tests.faults.plan import Plan
 from tests.ledger.builders import job
 from tests.ledger.stage import ManualClock, MemoryHalts, MemoryParked, delivered
 
@@ -358,3 +360,16 @@ class World:
         assert {line["account"]: Decimal(line["amount"]) for line in lines} == expected
         assert len(lines) == len(expected), "each line is there once"
         assert self.manifest(found.revision)["state"] == found.state
+
+
+class MemoryWorld(World):
+    """A world on a storage in memory."""
+
+    def __init__(self, plan, **options):
+        self.storage = MemoryStorage()
+        transport = partial(self.storage.transport, plan)
+        super().__init__(self.storage.connection_string, transport=transport, **options)
+
+    def connect(self, transport):
+        """Return clients of the storage."""
+        return super().connect(transport or partial(self.storage.transport, Plan()))

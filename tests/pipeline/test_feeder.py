@@ -16,13 +16,13 @@ from shared.pipeline.fair import LEAST
 from shared.pipeline.feed import Fed
 from shared.topology import rooms, submission_queue
 from tests.faults.world import SETTINGS
-from tests.pipeline.whole_app import running_app
+from tests.pipeline.whole_app import app_in_memory
 
 
 @pytest.fixture
 def app():
-    """An app with two rooms beside the common one, on an Azurite of its own."""
-    with running_app(rooms(["alpha", "beta"]), settings=replace(SETTINGS, rooms=("alpha", "beta"))) as made:
+    """An app with two rooms beside the common one."""
+    with app_in_memory(rooms(["alpha", "beta"]), settings=replace(SETTINGS, rooms=("alpha", "beta"))) as made:
         yield made
 
 
@@ -58,7 +58,7 @@ def test_a_job_that_does_not_fit_runs_to_its_end_by_the_feeder(app):
 
 def test_a_small_job_of_another_room_ends_before_a_flood(app):
     """However many chunks of the first room wait."""
-    accept(app, "alpha", "flood", 200)
+    accept(app, "alpha", "flood", 300)
     accept(app, "beta", "tiny", 1)
     ended = []
     feeder = replace(app.feeder, pause=lambda _seconds: (app.go_on(0.0), ended.append(states(app))))

@@ -15,6 +15,7 @@ from shared.topology import payload_container, submission_queue, topology
 from shared.workloads.registry import Workloads
 from tests.faults.bus import Bus, BusConnections
 from tests.faults.journal import Journal
+from tests.faults.memory.storage import MemoryStorage
 from tests.faults.plan import Plan
 from tests.faults.sales import Sales
 from tests.faults.world import SETTINGS, SMALL, ManualClock, NoSlots, Unsent, sales
@@ -33,15 +34,37 @@ def running_app(*parts, **options):
             yield made
 
 
+@contextmanager
+def app_in_memory(*parts, **options):
+    """Yield an app on storage in memory, for those who look at jobs: tests/faults/test_memory.py holds it to Azurite."""
+    storage = MemoryStorage(*parts)
+    made = WholeApp(storage.connection_string, storage=storage, **options)
+    storage.follow(made.clock.now)
+    with made.metered, made.others:
+        yield made
+
+
 class WholeApp:
     """The app on storage of its own; the host's and the publisher's requests are other clients'."""
 
-    def __init__(self, connection_string, telemetry=SILENT, settings=SETTINGS, workload=None, settles_at_once=None):
+    def __init__(
+        self,
+        connection_string,
+        telemetry=SILENT,
+        settings=SETTINGS,
+        workload=None,
+        settles_at_once=None,
+        *,
+        storage=None,
+    ):
         clock, self.settles_at_once = ManualClock(), settles_at_once
         self.bus = Bus(Journal(), clock.now)
         self.metered, self.others = (
             BusConnections(connection_string, self.bus, Plan(), transport=None) for _ in range(2)
         )
+        if storage:
+            storage.serve(self.metered)
+            storage.serve(self.others)
         self.metered.telemetry = self.others.telemetry = telemetry
         self.clock, self.stores = clock, Stores(self.metered, clock=clock)
         # It delivers by itself, so nothing is woken.

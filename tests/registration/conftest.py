@@ -7,6 +7,7 @@ from servicebus_local.launcher import Broker
 
 from shared.settings import Settings
 from tests.faults.azurite_storage import AzuriteAccounts, start
+from tests.faults.memory.storage import MemoryStorages
 from tests.registration.world import World
 from tools.local.stack import bus_entities, settings_for
 
@@ -28,7 +29,7 @@ def installed(accounts):
     storage = accounts.fresh(parsed.entities)
     with Broker.start(bus_entities(parsed), lock_seconds=300) as broker:
         settings = settings_for(storage.connection_string, broker.connection_string) | CHOICE
-        with World(Settings.parse(settings), settings) as made:
+        with World(Settings.parse(settings), settings, None if storage.is_real else storage) as made:
             yield made
 
 
@@ -40,7 +41,20 @@ def accounts():
 
 
 @pytest.fixture
-def world(accounts):
+def on_azurite(accounts):
     """An installation that nobody has used."""
     with installed(accounts) as made:
         yield made
+
+
+@pytest.fixture
+def in_memory():
+    """The same on storage in memory, which no other process reaches."""
+    with installed(MemoryStorages()) as made:
+        yield made
+
+
+@pytest.fixture
+def world(on_azurite):
+    """The installation of a test that does not choose."""
+    return on_azurite

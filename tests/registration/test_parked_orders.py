@@ -26,6 +26,12 @@ from tools.cli.main import app
 LANE_OF = Destination("bus", LANE)
 
 
+@pytest.fixture
+def world(in_memory):
+    """Its storage is in memory."""
+    return in_memory
+
+
 def entries(world):
     """Return all that is parked, by its reason."""
     return {entry.reason: entry for entry in world.stores.parked_table.entries(closed=True)}
@@ -132,28 +138,28 @@ def leaks(world):
     return [part for part in stored(world) if CODE.encode() in part or CODE.encode().hex().encode() in part]
 
 
-def test_no_access_code_is_stored_or_told_with_what_is_parked(world, caplog):
+def test_no_access_code_is_stored_or_told_with_what_is_parked(on_azurite, caplog):
     """Whatever is wrong with the message: refused by the app, or given up by the host."""
     caplog.set_level("DEBUG", "sluice")
-    poison = world.connections.queues.get_queue_client("orders-poison")
+    poison = on_azurite.connections.queues.get_queue_client("orders-poison")
     for body in HOSTILE:
         poison.send_message(body.decode())
-    drain(world)
-    assert {*entries(world)} == {"delivered_too_often"}
+    drain(on_azurite)
+    assert {*entries(on_azurite)} == {"delivered_too_often"}
     assert not list(poison.peek_messages())
-    assert leaks(world) == []
+    assert leaks(on_azurite) == []
     # The same bytes again would only count in the entries that are there.
-    parked = world.connections.tables.get_table_client("parked")
+    parked = on_azurite.connections.tables.get_table_client("parked")
     for row in parked.list_entities():
         parked.delete_entity(row)
     for body in HOSTILE:
-        world.connections.queues.get_queue_client("orders").send_message(body.decode())
+        on_azurite.connections.queues.get_queue_client("orders").send_message(body.decode())
     # At the delivery at which one of a newer version waits no more.
-    world.take_dropped(count=LOOKS)
+    on_azurite.take_dropped(count=LOOKS)
     assert {"unknown_conference", "unknown_field", "not_json", "duplicate_key", "unsupported_version"} <= {
-        *entries(world)
+        *entries(on_azurite)
     }
-    assert leaks(world) == []
+    assert leaks(on_azurite) == []
     assert CODE not in caplog.text
 
 
@@ -275,30 +281,30 @@ def test_a_parked_event_and_a_dead_start_are_done_when_nothing_of_them_is_left_t
 
 
 @pytest.fixture
-def sluice(world):
+def sluice(on_azurite):
     """Run a command, as an operator types it, with other settings where they are given."""
 
     def run(*words, **settings):
-        return CliRunner().invoke(app, ["parked", *words], env=world.environ | {"COLUMNS": "250", **settings})
+        return CliRunner().invoke(app, ["parked", *words], env=on_azurite.environ | {"COLUMNS": "250", **settings})
 
     return run
 
 
-def test_the_command_replays_what_registration_parked(world, sluice):
+def test_the_command_replays_what_registration_parked(on_azurite, sluice):
     """It knows the stages by the settings; with others it says so, and changes nothing."""
-    reason, _ = prepare_payment(world)
-    found = entries(world)[reason]
+    reason, _ = prepare_payment(on_azurite)
+    found = entries(on_azurite)[reason]
     assert json.loads(sluice("list", "--json").stdout)["groups"][0]["stage"] == "sales"
-    assert sluice("show", found.job, found.key, "--body").stdout_bytes == world.stores.parked_table.body(found)
+    assert sluice("show", found.job, found.key, "--body").stdout_bytes == on_azurite.stores.parked_table.body(found)
     replay = ("replay", "--reason", reason, "--yes", "--patience", "0")
     off = sluice(*replay, SLUICE_CAPABILITIES="")
     assert (off.exit_code, off.stdout.splitlines()[-1]) == (1, "1 of an unknown stage")
-    assert entries(world)[reason] == found
+    assert entries(on_azurite)[reason] == found
     sent = sluice(*replay)
     assert (sent.exit_code, sent.stdout.splitlines()[-1]) == (1, "1 no answer")
-    assert world.take_dropped() == 1
-    world.pump()
-    assert world.order("order-1").phase == "confirmed"
+    assert on_azurite.take_dropped() == 1
+    on_azurite.pump()
+    assert on_azurite.order("order-1").phase == "confirmed"
     again = sluice(*replay, "--again")
     assert (again.exit_code, again.stdout.splitlines()[-1]) == (0, "1 done before")
-    assert world.take_dropped() == 0
+    assert on_azurite.take_dropped() == 0

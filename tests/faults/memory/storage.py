@@ -5,11 +5,9 @@ import pickle
 import threading
 import urllib.parse
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import requests
-from azure.core.pipeline.transport import RequestsTransportResponse
-from azure.core.rest import HttpRequest
-from azure.core.rest._requests_basic import RestRequestsTransportResponse
 from requests.structures import CaseInsensitiveDict
 
 from capabilities.registration.entities import registration
@@ -46,10 +44,10 @@ class MemoryStorage:
     is_real = False
     connection_string = CONNECTION_STRING
 
-    def __init__(self):
+    def __init__(self, *parts):
         self._now, self._lock = datetime(2026, 11, 20, 12, tzinfo=UTC), threading.Lock()
         self._versions, self._told = itertools.count(1), lambda: self._now
-        whole = topology(entities=[registration()])
+        whole = topology(entities=[registration(), *parts])
         self._services = {
             "blob": Blobs(self, whole.containers),
             "queue": Queues(self, whole.queues),
@@ -78,9 +76,13 @@ class MemoryStorage:
         """Return connections without faults."""
         return Connections(CONNECTION_STRING, transport=lambda: self.transport(Plan()))
 
+    def serve(self, connections):
+        """Have connections reach this storage below their meter, which counts as over a network."""
+        connections.meter.transport = partial(connections.meter.transport, session=MemorySession(self))
+
     def transport(self, plan):
         """Return a transport with the faults of the plan."""
-        return MemoryTransport(plan, self)
+        return FaultyTransport(plan, MemorySession(self))
 
     def content(self, service):
         """Return what one service holds: rows by table and key, blobs by container and name, messages by queue."""
@@ -110,44 +112,39 @@ class MemoryStorage:
         """Let time pass."""
         self._now += timedelta(seconds=seconds)
 
-    def answer(self, request):
+    def answer(self, method, address, headers, body):
         """Have a request take effect and return its reply."""
-        url = urllib.parse.urlsplit(request.url)
+        url = urllib.parse.urlsplit(address)
         asked = Asked(
-            request.method,
+            method,
             urllib.parse.unquote(url.path.split("/", 2)[2]),
             {name: values[0] for name, values in urllib.parse.parse_qs(url.query, keep_blank_values=True).items()},
-            CaseInsensitiveDict(request.headers),
-            _body(request),
+            CaseInsensitiveDict(headers),
+            _bytes(body),
         )
         with self._lock:
             return self._services[url.hostname.partition(".")[0]].answer(asked)
 
 
-class MemoryTransport(FaultyTransport):
-    """A transport without a network."""
+class MemorySession:
+    """What the library's transport takes for a session of connections: there is no network below it."""
 
-    def __init__(self, plan, storage):
-        super().__init__(plan)
+    def __init__(self, storage):
         self._storage = storage
 
-    def deliver(self, request, **options):
-        """Have the request take effect and return the response as the library's own transport would."""
-        reply = self._storage.answer(request)
+    def request(self, method, url, *, headers, data, stream=False, **_options):
+        """Have the request take effect and return the response as a network would."""
+        reply = self._storage.answer(method, url, headers, data)
         made = requests.Response()
-        made.status_code, made.reason, made.url = reply.status, reply.reason, request.url
+        made.status_code, made.reason, made.url, made.raw = reply.status, reply.reason, url, _Raw(reply.body)
         made.headers = CaseInsensitiveDict({"x-ms-version": "2025-07-05", "x-ms-request-id": "sim", **reply.headers})
         made.headers.setdefault("Content-Length", str(len(reply.body)))
-        if options.get("stream"):
-            made.raw = _Raw(reply.body)
-        else:
+        if not stream:
             made._content, made._content_consumed = reply.body, True
-        if not isinstance(request, HttpRequest):
-            return RequestsTransportResponse(request, made)
-        response = RestRequestsTransportResponse(request=request, internal_response=made)
-        if not options.get("stream"):
-            response.read()
-        return response
+        return made
+
+    def close(self):
+        """Nothing to close."""
 
 
 class _Raw:
@@ -167,7 +164,6 @@ class _Raw:
         """Nothing to give back."""
 
 
-def _body(request):
-    body = request.data if request.data is not None else getattr(request, "content", None)
+def _bytes(body):
     body = body.read() if hasattr(body, "read") else body
     return body.encode() if isinstance(body, str) else bytes(body or b"")
