@@ -17,6 +17,7 @@ def made():
         "words": messages.words(),
         "calls": messages.calls(),
         "sounds": messages.sounds(),
+        "bounds": messages.bounds(),
         "linemessages": messages.line_bodies(),
         "errors": messages.errors(),
     }

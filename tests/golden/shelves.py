@@ -594,8 +594,14 @@ class Sounded(SmallJobs):
 
     def read(self, connections):
         ledger = self._ledger(connections)
-        job = v.SOUNDED[0].job
+        job = self.values[0].job
         return _unstamped(ledger.read(job)), [_unstamped(row) for row in ledger.rows(job)]
+
+
+class Bounded(Sounded):
+    """A job that its rejected transactions paused."""
+
+    values = v.BOUNDED
 
 
 class Outputs(Shelf):
@@ -692,7 +698,7 @@ SHELVES = {
     for shelf in (
         Jobs, SmallJobs, Lines, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, CauseSums, Over,
         Fleet, Diary, Audit, Replays, Totals,
-        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Outputs, Gates, Sequences, Rules,
+        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Bounded, Outputs, Gates, Sequences, Rules,
     )
 }  # fmt: skip
 _ZSTD = b"\x28\xb5\x2f\xfd"
