@@ -183,6 +183,28 @@ def read_sum(text: str) -> Decimal:
     return Decimal(text)
 
 
+_BOUND: Final = re.compile(r"\d{1,9}|(?:100|\d{1,2}(?:\.\d{1,3})?)%", re.ASCII)
+
+
+def check_bound(text: str) -> str:
+    """Return an upper bound, a whole number or a share in percent, or raise ValueError for another text."""
+    if not _BOUND.fullmatch(text):
+        raise ValueError(
+            f"{text[:50]!r} is no whole number of at most 9 digits, and no share from 0% to 100% like 2.5%"
+        )
+    return text
+
+
+def is_share(bound: str) -> bool:
+    """Check whether a bound is a share in percent."""
+    return bound.endswith("%")
+
+
+def most_of(bound: str, whole: int) -> int:
+    """Return how much of a whole is within a bound."""
+    return int(Decimal(bound[:-1]) * whole / 100) if is_share(bound) else int(bound)
+
+
 def _is_within(number: Decimal) -> bool:
     return number.adjusted() < DIGITS and -int(number.as_tuple().exponent) <= PLACES
 

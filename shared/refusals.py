@@ -109,6 +109,11 @@ class Reason(ReasonCode):
         "the deadline is no time with a date and a time zone",
         "send it like 2026-11-21T06:00:00Z",
     )
+    BAD_BOUND = (
+        "bad_bound",
+        "the bound of rejected transactions is no whole number and no share from 0% to 100%",
+        'send it as a string like "1000" or "2.5%"',
+    )
     # The payload's bytes.
     PAYLOAD_MISSING = "payload_missing", "the payload's blob is not there", "write the blob before the message"
     PAYLOAD_REPLACED = "payload_replaced", "the blob was changed after it was accepted", "write another blob instead"

@@ -257,7 +257,9 @@ class Stores(Closing):
     @property
     def output_reader(self) -> OutputReader:
         """The reader of the outputs of jobs."""
-        return OutputReader(outputs=self.container("outputs"), totals=self.totals)
+        return OutputReader(
+            outputs=self.container("outputs"), totals=self.totals, ledger=self.ledger, results=self.container("results")
+        )
 
     def park_spent(self, delivery: Delivery) -> None:
         """Park a submission that was delivered as often as the host allows."""

@@ -255,6 +255,8 @@ class Job:
     #: The gate's epoch when a stage read the gate and let the job pass. A job with a gate starts only with this note.
     passed_epoch: Annotated[int | None, Column(WHOLE)] = None
     deadline: Annotated[datetime | None, Column(MOMENT, given=True)] = None
+    #: How many of its transactions may be rejected, as its publisher says. None: the default.
+    most_rejected: Annotated[str | None, Column(TEXT, given=True)] = None
     #: The gravest risk of the deadline that was logged.
     warned: Annotated[Risk | None, Column(RISK)] = None
     #: The number of transactions: declared by the publisher, or counted when the payload was framed.
@@ -286,6 +288,8 @@ class Job:
     forgiven: Annotated[int, Column(WHOLE)] = 0  # parked chunks when an operator last resumed the job
     #: Bytes of the merged partial, as its first chunk expected them. It paused the job once.
     sounded: Annotated[int | None, Column(WHOLE)] = None
+    #: The rejected transactions that were too many. They paused the job once.
+    too_rejected: Annotated[int | None, Column(WHOLE)] = None
     #: Why the job needs an operator: counts that do not add up, a plan or an output that is missing.
     problem: Annotated[str | None, Column(TEXT)] = None
     #: Who paused the job, by `pause`. None: it is not paused, or was by an earlier version.

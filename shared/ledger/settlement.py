@@ -21,7 +21,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final, NamedTuple
 
-from shared.grammar import amounts
+from shared.grammar import amounts, is_share, most_of
 from shared.ledger.job_decisions import BY_ITSELF, Turn, is_overdue, may_start, pause, silent_since
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, Portion, Totals
 from shared.memory import MIB
@@ -39,6 +39,10 @@ MOST_NAMES: Final = 64
 LONGEST_NAME: Final = 100
 #: Upper bound of the merged partial of a workload without `split`, in bytes of JSON; as objects it takes some ten times that.
 MERGED_MOST: Final = 16 * MIB
+#: The transactions that may be rejected of a job whose publisher says nothing, and how many are checked before that counts.
+#: A wrong file is found by it, and not a small one of many faults.
+MOST_REJECTED: Final = "50%"
+LEAST_CHECKED: Final = 10_000
 #: A job in one of these states may still have outstanding chunks.
 _UNFINISHED: Final = frozenset({JobState.HELD, JobState.DISPATCHING, JobState.RUNNING})
 
@@ -250,12 +254,29 @@ def _advance_state(before: Job, job: Job, now: datetime, policy: PoisonPolicy) -
         # The new revision fences off a finisher of the older one, even one that has not ended:
         # it may have read the rows before this one was replaced.
         return replace(job, state=JobState.FINISHING, revision=job.revision + 1, finished_at=None, problem=None)
+    if why := judge_rejected(job):
+        # Also where its last chunk has ended: its outputs wait for a person then.
+        return replace(pause(job, BY_ITSELF, why), too_rejected=job.totals.rejected.items)
     if job.has_ended:
         return replace(job, state=JobState.FINISHING)
     # Parked chunks that an operator has forgiven do not count.
     if job.state in _UNFINISHED and policy.pauses(job.parked_chunks - job.forgiven, job.chunks):
         return pause(job, BY_ITSELF, f"{job.parked_chunks} of {job.chunks} chunks are parked")
     return job
+
+
+def judge_rejected(job: Job) -> str:
+    """Say why too many of its transactions were rejected, once, or nothing."""
+    rejected = job.totals.rejected.items
+    checked, bound = rejected + job.totals.accepted.items, job.most_rejected or MOST_REJECTED
+    is_early = checked < LEAST_CHECKED and is_share(bound) and not (job.most_rejected and job.has_ended)
+    if job.too_rejected is not None or is_early or rejected <= most_of(bound, checked):
+        return ""
+    return (
+        f"{rejected:,} of the {checked:,} transactions that were checked are rejected, most_rejected is {bound}. Read why: "
+        f"`sluice jobs output {job.job} --rejected`. If they are right, `sluice jobs resume {job.job}` goes on without "
+        "this bound"
+    )
 
 
 def pause_too_large(settlement: Settlement, merged_most: int) -> Settlement:

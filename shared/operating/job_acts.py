@@ -31,11 +31,24 @@ from shared.clock import Clock
 from shared.concurrency import FleetTable, Rules, RulesBlob, Shares, parse
 from shared.errors import ActStaleError, JobStateError, SignalNotSentError
 from shared.grammar import room_of
-from shared.ledger import CLOSED, Job, JobList, JobState, Ledger, Listed, change, counting, may_feed, pause, resume
+from shared.ledger import (
+    CLOSED,
+    ChunkState,
+    Job,
+    JobList,
+    JobState,
+    Ledger,
+    Listed,
+    change,
+    counting,
+    may_feed,
+    pause,
+    resume,
+)
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
 from shared.parked import DOOR, Attempts, Entry, FailedAttempt, ParkedTable, chunk_of_key
 from shared.pending import DISPATCH_POINTER, JOB_POINTER, PendingTable, Pointer
-from shared.pipeline import FinishCall, Halts, Outputs, ReadyTable, TotalsTable
+from shared.pipeline import FinishCall, Halts, Outputs, ReadyTable, TotalsTable, read_results
 from shared.refusals import Reason
 from shared.signals import Signals
 from shared.topology import work_queues_of
@@ -347,10 +360,21 @@ class OutputReader:
 
     outputs: ContainerClient
     totals: TotalsTable
+    ledger: Ledger
+    results: ContainerClient
 
     def read(self, job: Job, kind: OutputKind) -> Iterator[bytes]:
         """Yield the bytes of newline-delimited JSON. One request for the list, and one for each part or page."""
         return self._read_totals(job) if kind is OutputKind.TOTALS else self._read_parts(job, kind)
+
+    def read_rejected_so_far(self, job: Job) -> Iterator[bytes]:
+        """Yield the rejected lines of the chunks that are done, of a job without outputs.
+
+        One request for a thousand chunks, and one for each with a rejected line.
+        """
+        rows = (one for one in self.ledger.rows(job.job) if one.state is ChunkState.DONE and one.totals.rejected.items)
+        for opened in read_results(self.results, rows):
+            yield from opened.rejections
 
     def _read_parts(self, job: Job, kind: OutputKind) -> Iterator[bytes]:
         folder = f"{job.job}/{job.revision}"

@@ -25,7 +25,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypedDict, TypeVa
 import msgspec
 
 from shared.errors import RefusedError
-from shared.grammar import SHA256, check_blob, check_job, check_name, read_sum
+from shared.grammar import SHA256, check_blob, check_bound, check_job, check_name, read_sum
 from shared.messages import Delivery, unwrap
 from shared.payload.frames import Codec, Frame, FrameIndex, check_index
 from shared.payload.payload_store import Limits
@@ -224,6 +224,7 @@ class SubmissionFields(MessageHeader, frozen=True):
     workload: str = DEFAULT_WORKLOAD
     gate: str | None = None
     deadline: str | None = None
+    most_rejected: str | None = None
     #: A W3C trace context, for a publisher that traces.
     trace: str | None = None
     declared: DeclaredFields = DeclaredFields()
@@ -237,6 +238,7 @@ class SubmissionOptions(TypedDict, total=False):
     workload: str
     gate: str | None
     deadline: datetime | None
+    most_rejected: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +261,8 @@ class Submission:
     content: Content
     #: When it should be finished. Two submissions that differ only in it are the same: the first deadline stays.
     deadline: datetime | None = None
+    #: How many of its transactions may be rejected: a number, or a share of those that were checked.
+    most_rejected: str | None = None
     #: The trace context of the publisher. Two submissions that differ only in it are the same too.
     trace: str | None = None
 
@@ -371,6 +375,13 @@ def _deadline(text: str) -> datetime:
     raise refuse(Reason.BAD_DEADLINE, f"the deadline is {text[:50]!r}")
 
 
+def _check_bound(text: str) -> str:
+    try:
+        return check_bound(text)
+    except ValueError as error:
+        raise refuse(Reason.BAD_BOUND, f"most_rejected: {error}") from error
+
+
 def _sum(name: str, text: str) -> Decimal:
     try:
         return read_sum(text)
@@ -400,6 +411,12 @@ OPTIONS: Final = (
         "deadline",
         _deadline,
         "when the job should be finished, a time with its zone like `2026-11-21T06:00:00Z`; it warns, and stops nothing",
+    ),
+    SubmissionOption(
+        "most_rejected",
+        _check_bound,
+        "how many transactions may be rejected before the job pauses, `1000` or `2.5%` of those that were checked; "
+        "the default is half of at least 10,000",
     ),
     SubmissionOption(
         "trace",

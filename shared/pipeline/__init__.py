@@ -64,6 +64,7 @@ from shared.pipeline.results import (
     GroupBlobs as GroupBlobs,
     Received as Received,
     ResultStore as ResultStore,
+    read_results as read_results,
 )
 from shared.pipeline.segments import (
     CUT_ABOVE as CUT_ABOVE,

@@ -18,6 +18,7 @@ def made():
         "calls": messages.calls(),
         "sounds": messages.sounds(),
         "halts": messages.halts(),
+        "bounds": messages.bounds(),
         "linemessages": messages.line_bodies(),
         "errors": messages.errors(),
     }

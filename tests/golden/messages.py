@@ -54,6 +54,11 @@ def bodies():
     return {name: body.decode() for name, body in (own | permits | submissions).items()}
 
 
+def bounds():
+    """Return the body of a submission with a bound of its rejected transactions."""
+    return {"submission: bounded": p.write_submission(v.BOUNDED_SUBMISSION).decode()}
+
+
 def sounds():
     """Return the bodies about the size of a merged partial."""
     return {name: p.encode(message).decode() for name, message in v.SOUNDS.items()}

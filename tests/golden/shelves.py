@@ -594,7 +594,7 @@ class Sounded(SmallJobs):
 
     def read(self, connections):
         ledger = self._ledger(connections)
-        job = v.SOUNDED[0].job
+        job = self.values[0].job
         return _unstamped(ledger.read(job)), [_unstamped(row) for row in ledger.rows(job)]
 
 
@@ -614,6 +614,12 @@ class Halted(SmallJobs):
         halts = p.FleetTable(_table(connections, "decisions")).read().halts
         (pointer,) = p.PendingTable(_table(connections, "pending")).due(v.NOON + timedelta(days=1))
         return _unstamped(self._ledger(connections).read(v.HALTED[0].job)), halts, _unstamped(pointer)
+
+
+class Bounded(Sounded):
+    """A job that its rejected transactions paused."""
+
+    values = v.BOUNDED
 
 
 class Outputs(Shelf):
@@ -710,7 +716,7 @@ SHELVES = {
     for shelf in (
         Jobs, SmallJobs, Lines, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, CauseSums, Over,
         Fleet, Diary, Audit, Replays, Totals,
-        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Halted, Outputs, Gates, Sequences, Rules,
+        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Bounded, Halted, Outputs, Gates, Sequences, Rules,
     )
 }  # fmt: skip
 _ZSTD = b"\x28\xb5\x2f\xfd"

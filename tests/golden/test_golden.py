@@ -35,6 +35,7 @@ def test_messages_are_sent_as_before():
     """Bodies, byte for byte."""
     assert text_of(messages.bodies()) == file_of("messages").read_text(encoding="utf-8")
     assert text_of(messages.sounds()) == file_of("sounds").read_text(encoding="utf-8")
+    assert text_of(messages.bounds()) == file_of("bounds").read_text(encoding="utf-8")
 
 
 def test_messages_about_a_job_with_lines_are_sent_as_before():
@@ -82,6 +83,13 @@ def test_permits_and_hints_of_before_are_read():
     # With a subject, which a version before gave it too.
     before = {"kind": "release", "gate": "morning", "epoch": 3, "since": "nightly"}
     assert p.Hint.of("morning", before) == p.Hint("morning", "nightly")
+
+
+def test_a_bound_of_rejected_transactions_is_read():
+    """As it was sent."""
+    body = golden("bounds")["submission: bounded"]
+    found = p.read_submission(p.open_envelope(body, LIMITS), "m-1", LIMITS)
+    assert found.most_rejected == v.BOUNDED_SUBMISSION.most_rejected
 
 
 @pytest.mark.parametrize("name", v.SUBMISSIONS)

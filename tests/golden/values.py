@@ -370,6 +370,26 @@ SOUNDED = (
     ],
 )
 
+BOUNDED = (
+    p.Job(
+        job="team-a~wrong",
+        content_hash=SHA,
+        workload="sales",
+        accepted_at=LATER,
+        listed_at=LATER,
+        state=p.JobState.PAUSED,
+        by="sluice",
+        most_rejected="2.5%",
+        items=40,
+        chunks=2,
+        done=1,
+        too_rejected=12,
+        problem="12 of 20 are rejected",
+        story=(p.Told(p.JobState.PAUSED, LATER, 1, "12 of 20 are rejected"),),
+    ),
+    [],
+)
+
 CHUNK = p.ChunkMessage(
     job="nightly",
     chunk=7,
@@ -517,6 +537,8 @@ SUBMISSIONS = {
     "a file": p.SubmissionFields(job="file", payload=p.PayloadFields(blob="drop/file.ndjson.gz", codec="gzip")),
     "inline": p.SubmissionFields(job="inline", payload=p.PayloadFields(inline="e30K", codec="plain")),
 }
+#: A bound of its rejected transactions, which 0.4.0 refuses as an unknown field.
+BOUNDED_SUBMISSION = p.SubmissionFields(items=(p.Raw(b"[1]"),), most_rejected="2.5%")
 #: What is read of the payload of each.
 CONTENTS = {
     "items": {"lines": (b'{"account":"a","quantity":"1"}', b"[1]")},

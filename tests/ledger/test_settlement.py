@@ -331,6 +331,57 @@ def test_nothing_else_is_paused_by_it(before, results):
     assert (found.sounded, found.problem) == (None, None)
 
 
+def checked(chunk, rejected, accepted):
+    """Return the result of a chunk with so many transactions of each kind."""
+    counts = {"accepted": PortionMessage(items=accepted), "rejected": PortionMessage(items=rejected)}
+    return result(chunk, **counts)
+
+
+def test_a_wrong_file_pauses_when_half_of_ten_thousand_are_rejected():
+    """Not at its end: its publisher reads the first lines alone. Not before either, and only once."""
+    early, rows = settled(job(4), [checked(0, 9_999, 0)])
+    assert (early.job.state, early.job.problem) == (JobState.RUNNING, None)
+    found, rows = settled(early.job, [checked(1, 0, 1)], rows.values())
+    assert (found.job.state, found.job.by, found.job.too_rejected) == (JobState.PAUSED, "sluice", 9_999)
+    assert found.job.problem == (
+        "9,999 of the 10,000 transactions that were checked are rejected, most_rejected is 50%. Read why: "
+        "`sluice jobs output nightly --rejected`. If they are right, `sluice jobs resume nightly` goes on without this bound"
+    )
+    again, _ = settled(resume(found.job, at(2)), [checked(2, 9_999, 0)], rows.values())
+    assert (again.job.state, again.job.problem) == (JobState.RUNNING, None)
+
+
+@pytest.mark.parametrize(
+    ("bound", "results", "is_paused"),
+    [
+        (None, [checked(0, 5_000, 5_000)], False),
+        (None, [checked(0, 5_001, 5_000)], True),
+        (None, [checked(n, 10, 0) for n in range(3)], False),
+        ("100%", [checked(0, 20_000, 0)], False),
+        ("3", [checked(0, 3, 0)], False),
+        ("3", [checked(0, 4, 10_000)], True),
+        ("0", [checked(0, 1, 10_000)], True),
+        ("2.5%", [checked(0, 250, 9_750)], False),
+        ("2.5%", [checked(0, 251, 9_749)], True),
+        ("2.5%", [checked(0, 9, 0)], False),
+        ("2.5%", [checked(0, 1, 9), checked(1, 0, 10), checked(2, 0, 10)], True),
+        ("2.5%", [checked(0, 1, 19), checked(1, 0, 10), checked(2, 0, 10)], False),
+    ],
+)
+def test_a_bound_of_rejected_transactions(bound, results, is_paused):
+    """A number counts at once; a share of ten thousand, or of all: then no outputs of a wrong file are made."""
+    found = settled(job(3, most_rejected=bound), results)[0].job
+    wanted = JobState.FINISHING if len(results) == 3 else JobState.RUNNING
+    assert found.state is (JobState.PAUSED if is_paused else wanted)
+
+
+def test_a_replay_is_not_paused_by_the_bound():
+    """Its job has ended before, and its outputs are there."""
+    before = job(1, most_rejected="0", state=JobState.COMPLETED_WITH_PARKED, parked_chunks=1, finished_at=at(0))
+    _, rows = settled(job(1), [parked(0)])
+    assert settled(before, [checked(0, 5, 5)], rows.values())[0].job.state is JobState.FINISHING
+
+
 def test_a_row_has_the_bytes_of_its_partial():
     """By which its job is cut."""
     (row,) = settled(job(), [result(1, partial=640)])[0].rows

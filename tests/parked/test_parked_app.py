@@ -1,4 +1,4 @@
-"""Parked under a whole app: a payload damaged behind a gate, parked after the release, repaired, replayed, complete."""
+"""Parked and rejected under a whole app: a payload that is damaged and repaired, a file of the wrong kind."""
 
 import json
 from decimal import Decimal
@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.ledger.records import JobState
+from shared.ledger.settlement import LEAST_CHECKED
 from tests.waiting import until
 from tools.cli.main import app as command
 
@@ -25,6 +26,7 @@ def sluice(stack_settings):
         assert done.exit_code == 0, done.output
         return json.loads(done.stdout.strip().splitlines()[-1])
 
+    run.settings = stack_settings
     return run
 
 
@@ -60,3 +62,23 @@ def test_a_damaged_chunk_is_parked_and_counted_after_its_repair(sluice, provisio
         assert list(parked.entries(job)) == []
     assert (totals.accepted.items, totals.parked.items) == (ITEMS, 0)
     assert totals.accepted.sums == {"quantity": Decimal(ITEMS * (ITEMS + 1) // 2)}
+
+
+@pytest.mark.usefixtures("one_instance")
+def test_a_wrong_file_pauses_its_job_and_shows_why(sluice, provisioned, tmp_path):
+    """Long before its end, with its rejected lines to read. A person who knows better lets it go on."""
+    file = tmp_path / "usage.ndjson"
+    lines = 8 * LEAST_CHECKED
+    file.write_text("".join(f'{{"account":"a","plan":"basic","id":"{n:x}"}}\n' for n in range(lines)))
+    job = sluice("submit", str(file), "--most-rejected", "99%")["job"]
+    with Connections(provisioned.connection_string) as connections:
+        ledger = Stores(connections).ledger
+        until(lambda: (found := ledger.read(job)) and found.state is JobState.PAUSED)
+        assert f"most_rejected is 99%. Read why: `sluice jobs output {job} --rejected`" in ledger.read(job).problem
+        shown = CliRunner().invoke(command, ["jobs", "output", job, "--rejected"], env=sluice.settings)
+        assert json.loads(shown.stdout.splitlines()[0])["reason"] == "does_not_fit"
+        assert f"job {job} is paused: the rejected lines of" in shown.stderr
+        resumed = CliRunner().invoke(command, ["jobs", "resume", job, "--yes"], env=sluice.settings)
+        assert resumed.exit_code == 0, resumed.output
+        until(lambda: ledger.read(job).state is JobState.COMPLETE)
+        assert ledger.read(job).totals.rejected.items == lines

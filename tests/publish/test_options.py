@@ -15,7 +15,12 @@ from shared.payload.submission import (
     read_submission,
 )
 
-GIVEN = {"workload": "sales", "gate": "nightly", "deadline": datetime(2026, 11, 22, 6, tzinfo=UTC)}
+GIVEN = {
+    "workload": "sales",
+    "gate": "nightly",
+    "deadline": datetime(2026, 11, 22, 6, tzinfo=UTC),
+    "most_rejected": "2.5%",
+}
 
 
 def test_every_option_is_a_field_of_the_message_and_of_the_submission():

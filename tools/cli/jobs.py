@@ -139,7 +139,10 @@ def output(
     totals: Annotated[bool, typer.Option("--totals", help="The totals by account.")] = False,
     settings: SettingsOption = None,
 ) -> None:
-    """Write the outputs of a finished job to standard output, as newline-delimited JSON."""
+    """Write the outputs of a finished job to standard output, as newline-delimited JSON.
+
+    With --rejected also of a job that is not finished: those of the chunks that are done.
+    """
     wanted = {OutputKind.REJECTED: rejected, OutputKind.LINES: lines, OutputKind.TOTALS: totals}
     kinds = [kind for kind, is_wanted in wanted.items() if is_wanted] or [OutputKind.OUTPUT]
     if len(kinds) > 1:
@@ -147,6 +150,13 @@ def output(
     with connected(settings) as connections:
         stores = Stores(connections)
         found = find_job(stores, job)
+        if found.state not in WRITTEN and rejected and found.done:
+            typer.echo(
+                f"job {found.job} is {found.state.value}: the rejected lines of {found.done:,} of {found.chunks:,} chunks",
+                err=True,
+            )
+            _write_lines(stores.output_reader.read_rejected_so_far(found))
+            return
         if found.state not in WRITTEN:
             end(f"job {found.job} is {found.state.value}: {view.no_outputs_words(found)}")
         _write_lines(stores.output_reader.read(found, kinds[0]))

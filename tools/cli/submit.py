@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from shared.app import Stores
-from shared.grammar import ROOMS_A_TICK, read_rooms, room_job
+from shared.grammar import ROOMS_A_TICK, check_bound, read_rooms, room_job
 from shared.payload import DEFAULT_WORKLOAD, OPTIONS
 from shared.publish import ITEMS, Publisher, Sent
 from tools.cli import job_view as view
@@ -44,6 +44,13 @@ def _help(name: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
+def _checked_bound(text: str | None) -> str | None:
+    try:
+        return None if text is None else check_bound(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
 def submit(  # noqa: PLR0913 - each option of the command is an argument
     file: FileArgument,
     *,
@@ -61,6 +68,10 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
     deadline: Annotated[
         datetime | None,
         typer.Option(parser=moment, metavar="TIME", help=_help("deadline")),
+    ] = None,
+    most_rejected: Annotated[
+        str | None,
+        typer.Option("--most-rejected", metavar="N|N%", help=_help("most_rejected"), callback=_checked_bound),
     ] = None,
     sums: Annotated[
         list[str] | None,
@@ -112,6 +123,7 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
                 workload=workload,
                 gate=gate,
                 deadline=deadline,
+                most_rejected=most_rejected,
                 sums=sums or (),
                 declare=declare,
                 check=check,
