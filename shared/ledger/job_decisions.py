@@ -385,13 +385,13 @@ def undispatchable(job: Job, problem: str) -> Job:
 
 
 def resume(job: Job, now: datetime) -> Job:
-    """Resume a paused job. The chunks that are parked so far do not pause it again.
+    """Resume a paused job. The chunks and the transactions that are parked so far do not pause it again.
 
     A job whose outputs could not be made gets a new revision, so that it takes nothing from the failed attempt.
     """
     if job.state is not JobState.PAUSED:
         return job
-    resumed = replace(job, forgiven=job.parked_chunks, progressed_at=now, problem=None)
+    resumed = replace(job, forgiven=job.parked_chunks, aside_forgiven=job.aside, progressed_at=now, problem=None)
     if job.has_ended:
         return replace(resumed, state=JobState.FINISHING, revision=job.revision + 1)
     is_dispatched = job.dispatch_cursor >= job.chunks
