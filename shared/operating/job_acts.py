@@ -293,6 +293,7 @@ class OutputKind(StrEnum):
     REJECTED = "rejected"
     LINES = "lines"
     TOTALS = "totals"
+    PARKED = "parked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from shared.pipeline.outputs import Ran
 from shared.pipeline.results import Opened, read_parked, read_partial
 from shared.pipeline.so_far import SoFar, join
 from shared.pipeline.streams import PARKED, Stream, StreamWriter
-from shared.telemetry import contain
+from shared.telemetry import contain, origin_of
 from shared.versions import decode
 from shared.workloads import LONGEST_LINE, AnyWorkload, Left, PartialPiece
 
@@ -58,11 +58,12 @@ def set_aside(workload: AnyWorkload, ran: Ran) -> Ran:
 def _write(left: tuple[Left, ...]) -> Stream | None:
     writer = StreamWriter()
     for one in left:
-        cause = cause_of(one.error, TRANSACTIONS, OTHERWISE)
+        cause, raised = cause_of(one.error, TRANSACTIONS, OTHERWISE), origin_of(one.error)
         parked = ParkedTransaction(
             number=one.number,
             reason=cause.reason,
-            found=_storable(cause.found[:_LONGEST_FOUND]),
+            # The cause of the first one also counts the others.
+            found=_storable(f"{type(raised).__name__}: {raised}"[:_LONGEST_FOUND]),
             line=one.line.decode(errors="replace")[:LONGEST_LINE],
             place=cause.place,
             fingerprint=cause.fingerprint,
