@@ -18,6 +18,7 @@ def made():
         "calls": messages.calls(),
         "sounds": messages.sounds(),
         "linemessages": messages.line_bodies(),
+        "asidemessages": messages.aside_bodies(),
         "errors": messages.errors(),
     }
 

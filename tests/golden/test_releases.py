@@ -12,7 +12,7 @@ from tests.golden.kept import lost
 LIMITS = p.Limits()
 RELEASES = sorted(folder.name for folder in (HERE / "releases").iterdir())
 #: Not of a shelf.
-OTHERS = {"messages", "calls", "sounds", "linemessages", "bus", "words", "errors"}
+OTHERS = {"messages", "calls", "sounds", "linemessages", "asidemessages", "bus", "words", "errors"}
 
 
 def of(release, name):
@@ -29,7 +29,7 @@ STORED = [(release, name) for release in RELEASES for name in names(release) if 
 SENT = [
     (release, document, name)
     for release in RELEASES
-    for document in sorted({"messages", "calls", "sounds", "linemessages"} & set(names(release)))
+    for document in sorted({"messages", "calls", "sounds", "linemessages", "asidemessages"} & set(names(release)))
     for name in of(release, document)
 ]
 

@@ -6,25 +6,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
 
-import msgspec
 import pytest
 
-from shared.errors import NoSlotError, ResultNotSentError
 from shared.ledger import JobState
-from shared.ledger.records import ChunkState
-from shared.messages import Delivery, decode, encode
 from shared.operating.job_acts import OutputKind
 from shared.operating.replay import ReplayPace, Selection
 from shared.parked.entry import EntryState, transactions_key
 from shared.parked.poison_policy import DEFAULT_POLICY
-from shared.pipeline.process import work_stages
-from shared.pipeline.results import ResultStore
-from shared.workloads import Workloads
 from tests.faults.journal import Journal
 from tests.faults.memory.storage import MemoryStorage
 from tests.faults.sales import Sales
 from tests.faults.world import SETTINGS, World, sales
-from tests.process.test_so_far import fail, world as failing_world
+from tests.process.test_so_far import world as failing_world
 
 LAST = DEFAULT_POLICY.deliveries
 #: A world whose workload fails for two of thirteen sales, and knows its calls.
