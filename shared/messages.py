@@ -22,9 +22,11 @@ T_co = TypeVar("T_co", covariant=True)
 VERSION = 1
 #: The version of a chunk that takes a part of its frames. Workers of before would take the whole frames: they refuse it.
 PARTS_VERSION: Final = 2
-#: The version of a chunk whose job has lines of its transactions. Workers of before would make none: they wait for a newer one.
+#: The version of a chunk whose job has lines of its transactions, or of which only those run that were set aside. Workers of
+#: before would make no lines, or run the whole: they wait for a newer one.
 LINES_VERSION: Final = 3
-#: The version of a result with streams. Settlers of before would refuse its content: they wait for a newer one.
+#: The version of a result with streams, or that extends another. Settlers of before would refuse its content, or drop it: they
+#: wait for a newer one.
 STREAMS_VERSION: Final = 2
 #: A number that becomes a column: tables store 32 bits unless a property declares 64.
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -92,6 +94,8 @@ class ChunkMessage(Struct, frozen=True, kw_only=True, tag_field="kind", tag="chu
     again: bool = False
     #: How often the job's messages were taken out when this one was put. Below the job's halt row, it is dropped.
     halts: Count = 0
+    #: Whether only those of its transactions run that its credited result set aside.
+    aside: bool = False
     trace: str | None = None  # the W3C trace context of the dispatch; left out when tracing is off
     #: In the first of several chunks: the job's transactions. Its worker says early if their merged partial cannot fit.
     sound: Count | None = None
@@ -102,7 +106,7 @@ class ChunkMessage(Struct, frozen=True, kw_only=True, tag_field="kind", tag="chu
     @property
     def needs(self) -> int:
         """The version of its form."""
-        return LINES_VERSION if self.lines else VERSION if self.part is None else PARTS_VERSION
+        return LINES_VERSION if self.lines or self.aside else VERSION if self.part is None else PARTS_VERSION
 
     @property
     def stored(self) -> int:
@@ -122,8 +126,12 @@ class PortionMessage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     sums: Sums | None = msgspec.field(default_factory=dict)
 
 
+#: The default of a portion. Only this very one is left out of a message.
+NO_PORTION: Final = PortionMessage()
+
+
 class Result(Struct, frozen=True, kw_only=True, tag_field="kind", tag="result", omit_defaults=True):
-    """On the bus queue `results`: how one chunk ended, without its content in at most 1 KiB."""
+    """On the bus queue `results`: how one chunk ended, without its content in at most 1.5 KiB."""
 
     job: str
     chunk: Count
@@ -139,9 +147,11 @@ class Result(Struct, frozen=True, kw_only=True, tag_field="kind", tag="result", 
     expected: Number | None = None
     #: Stored bytes of its stream `lines`, which are the last ones. None: it has no such stream.
     lines: Count | None = None
+    #: The hash of the credited result whose place it takes: of that, some transactions were set aside, and have passed since.
+    extends: str | None = None
     accepted: PortionMessage = PortionMessage()
     rejected: PortionMessage = PortionMessage()
-    parked: PortionMessage = PortionMessage()
+    parked: PortionMessage = NO_PORTION
     reason: str | None = None  # why the chunk is parked; None for one that is done
     milliseconds: Count = 0
     #: Storage requests of this chunk, by billed kind and purpose; left out if the message would be too large.

@@ -95,6 +95,12 @@ SETTINGS = (
         "PAUSE_PERCENT", "a job pauses if more of its chunks are parked, 0 to 100", 100 * DEFAULT_POLICY.pause_share
     ),
     _poison("PAUSE_CHUNKS", "... and if more than so many are parked, 0 to 1000000", DEFAULT_POLICY.pause_chunks),
+    _poison(
+        "PAUSE_ITEM_PERCENT",
+        "a job pauses if more of its transactions are parked one by one, 0 to 100",
+        100 * DEFAULT_POLICY.pause_item_share,
+    ),
+    _poison("PAUSE_ITEMS", "... and if more than so many are parked, 0 to 1000000000", DEFAULT_POLICY.pause_items),
     _optional(CAPABILITIES, "the capabilities that are on, by name or as `module:NAME`, separated by commas", ""),
     # No default: the host reads it by its name in the trigger, and does not know this list.
     Setting("SLUICE_TICK_SCHEDULE", "when the app's one timer runs, an NCRONTAB expression in UTC", "0 * * * * *"),
@@ -208,7 +214,14 @@ def _poison_policy(read: SettingReader) -> PoisonPolicy:
     # The host moves a message away at its hundredth delivery.
     deliveries = number("DELIVERIES", 1, 99)
     share, chunks = number("PAUSE_PERCENT", 0, 100) / 100, number("PAUSE_CHUNKS", 0, 1_000_000)
-    return PoisonPolicy(deliveries=deliveries, pause_share=share, pause_chunks=chunks)
+    item_share, items = number("PAUSE_ITEM_PERCENT", 0, 100) / 100, number("PAUSE_ITEMS", 0, 1_000_000_000)
+    return PoisonPolicy(
+        deliveries=deliveries,
+        pause_share=share,
+        pause_chunks=chunks,
+        pause_item_share=item_share,
+        pause_items=items,
+    )
 
 
 def _check_entities(work_queues: int, entities: Sequence[Entities]) -> Iterator[str]:

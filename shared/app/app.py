@@ -307,4 +307,6 @@ class App(Closing):
 def build_entry_reader(stores: Stores) -> EntryReader:
     """Return a reader with memory of its own."""
     read = PayloadReader(PayloadStores(stores.container), Memory(WORK))
-    return EntryReader(table=stores.parked_table, read=read, audit=stores.audit)
+    return EntryReader(
+        table=stores.parked_table, read=read, ledger=stores.ledger, results=stores.results, audit=stores.audit
+    )

@@ -412,14 +412,16 @@ def is_halted(job: Job) -> bool:
 
 
 def resume(job: Job, now: datetime) -> Job:
-    """Resume a paused job. The chunks that are parked so far do not pause it again, and the open ones are put again.
+    """Resume a paused job. What is parked so far does not pause it again, and the open chunks are put again.
 
     A job whose outputs could not be made gets a new revision, so that it takes nothing from the failed attempt. One that
     has not passed its gate waits behind it again, by the epoch that it met: an opening meanwhile is not missed.
     """
     if job.state is not JobState.PAUSED:
         return job
-    resumed = replace(job, forgiven=job.parked_chunks, progressed_at=now, problem=None, by=None)
+    resumed = replace(
+        job, forgiven=job.parked_chunks, aside_forgiven=job.aside, progressed_at=now, problem=None, by=None
+    )
     # Not by `may_start`, which takes a job beyond `held` for one that has started.
     if job.gate is not None and job.passed_epoch is None and job.started_at is None and not job.dispatch_cursor:
         return replace(resumed, state=JobState.HELD)

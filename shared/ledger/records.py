@@ -210,7 +210,7 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkRow:
-    """How one chunk ended. It is written once. Only a parked row is ever replaced, by the done row of its replay."""
+    """How one chunk ended. It is replaced only by a replay: a parked row by a done one, a done one by one that extends it."""
 
     job: Annotated[str, Column(KEY)]
     chunk: Annotated[int, Column(KEY)]
@@ -226,6 +226,7 @@ class ChunkRow:
     partial: Annotated[int | None, Column(WHOLE)] = None  # bytes of its partial; rows of earlier versions lack it
     #: Those of them that are its lines, the last ones. None: it has none.
     lines: Annotated[int | None, Column(WHOLE)] = None
+    extends: Annotated[str | None, Column(TEXT)] = None  # the hash of the result whose place it took
     reason: Annotated[str | None, Column(TEXT)] = None
     milliseconds: Annotated[int, Column(WHOLE, always=True)] = 0
     #: Identifies the write: after a lost reply, a writer recognizes its own rows by it.
@@ -233,6 +234,11 @@ class ChunkRow:
     etag: Annotated[str, Column(KEY)] = ""
     #: Columns of a newer version, which every write of this row keeps.
     others: Annotated[Mapping[str, Any], Column(OTHERS)] = field(default_factory=lambda: NO_OTHERS)
+
+    @property
+    def aside(self) -> int:
+        """How many of its transactions were set aside: parked, while the others of its chunk were done."""
+        return self.totals.parked.items if self.state is ChunkState.DONE else 0
 
     @property
     def partial_bytes(self) -> int:
@@ -286,6 +292,9 @@ class Job:
     #: The first lost chunk that is still to be put again.
     again_from: Annotated[int | None, Column(WHOLE)] = None
     forgiven: Annotated[int, Column(WHOLE)] = 0  # parked chunks when an operator last resumed the job
+    #: Transactions that are set aside, and how many were when an operator last resumed the job. None: none.
+    aside: Annotated[int | None, Column(WHOLE)] = None
+    aside_forgiven: Annotated[int | None, Column(WHOLE)] = None
     #: Bytes of the merged partial, as its first chunk expected them. It paused the job once.
     sounded: Annotated[int | None, Column(WHOLE)] = None
     #: The rejected transactions that were too many. They paused the job once.

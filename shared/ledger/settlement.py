@@ -1,7 +1,8 @@
 """Credits results to a job: checks each against the job, tells new from known ones, and decides the job's next state.
 
 It makes no request. The same results leave the same totals in any order, any grouping and any number of deliveries.
-The reason: the set of chunk rows decides, and a done row outranks a parked one.
+The reason: the set of chunk rows decides, and a done row outranks a parked one. A row that extends a done one takes the place of
+that one and no other, so the first of two counts.
 
 The turn of a job's messages on the work queues. It tells a job that waits from one whose messages are lost.
 
@@ -47,9 +48,9 @@ LEAST_CHECKED: Final = 10_000
 _UNFINISHED: Final = frozenset({JobState.HELD, JobState.DISPATCHING, JobState.RUNNING})
 
 
-def result_blob(job: str, revision: int, chunk: int) -> str:
-    """Name the blob of a chunk's result."""
-    return f"{job}/{revision}/{chunk}"
+def result_blob(job: str, revision: int, chunk: int, extends: str | None = None) -> str:
+    """Name the blob of a chunk's result, or of one that extends the result with this hash."""
+    return f"{job}/{revision}/{chunk}" + ("" if extends is None else f"+{extends[:16]}")
 
 
 def misfit(job: Job, result: Result) -> str:
@@ -69,14 +70,17 @@ def misfit(job: Job, result: Result) -> str:
 def _wrong_end(result: Result) -> str:
     if result.reason is not None:
         is_done = result.blob or result.content or result.hash
-        return "it says both why it is parked and where its result is" if is_done else ""
+        return "it says both why it is parked and where its result is" if is_done or result.extends else ""
     if result.hash is None or not _SHA256.fullmatch(result.hash):
         return "a done chunk needs the SHA-256 of its result in lower-case hex"
+    if result.extends is not None and not _SHA256.fullmatch(result.extends):
+        return "it extends a result, and does not say its SHA-256 in lower-case hex"
     if result.content is not None:
         return "it says both where its result is and what it is" if result.blob else ""
-    if result.blob != result_blob(result.job, result.revision, result.chunk):
+    wanted = result_blob(result.job, result.revision, result.chunk, result.extends)
+    if result.blob != wanted:
         # The finisher reads this blob with the app's own rights, so a message must not choose another one.
-        return f"its result blob is not {result_blob(result.job, result.revision, result.chunk)}"
+        return f"its result blob is not {wanted}"
     return ""
 
 
@@ -109,6 +113,7 @@ def row_of(result: Result, now: datetime) -> ChunkRow:
         length=result.length,
         partial=result.partial,
         lines=result.lines,
+        extends=result.extends,
         reason=None if result.reason is None else result.reason[:LONGEST_REASON],
         milliseconds=result.milliseconds,
     )
@@ -134,7 +139,7 @@ class Settlement:
 
     job: Job
     inserts: tuple[ChunkRow, ...] = ()
-    #: Done rows that replace parked ones. They carry the ETag of the row that they replace.
+    #: Done rows that replace parked ones, or extend done ones. They carry the ETag of the row that they replace.
     replaces: tuple[ChunkRow, ...] = ()
     #: The results of these rows, in the order of `rows`: of two results of one chunk, one is credited.
     credited: tuple[Result, ...] = ()
@@ -199,6 +204,9 @@ def settle(
 def _add_rows(book: _Book, row: ChunkRow, result: Result) -> str:
     """Enter the row of one result into the book, or say why it is refused."""
     known = book.fresh.get(row.chunk) or book.stored.get(row.chunk)
+    if known is None and row.extends is not None:
+        # Its rows were read first: the one that it extends is gone.
+        return "it extends a result that was not credited"
     if known is not None and not _outranks(row, known):
         book.duplicates.append(result)
         if _differs(row, known):
@@ -215,25 +223,35 @@ def _add_rows(book: _Book, row: ChunkRow, result: Result) -> str:
 
 
 def _outranks(row: ChunkRow, known: ChunkRow) -> bool:
-    return known.state is ChunkState.PARKED and row.state is ChunkState.DONE
+    if row.extends is None:
+        return known.state is ChunkState.PARKED and row.state is ChunkState.DONE
+    # Only of this result is it known that all but its own have passed. So nothing that passed is taken back.
+    is_of_known = known.state is ChunkState.DONE and known.hash == row.extends
+    return is_of_known and row.totals.items == known.totals.items and row.aside < known.aside
 
 
 def _differs(row: ChunkRow, known: ChunkRow) -> bool:
-    """Check whether two results of one revision differ. The first one stays, as it does for those of two revisions."""
+    """Check whether two results of one revision differ. The first one stays, as it does for those of two revisions.
+
+    Where transactions were set aside, another try may come to something else. That is no sign of a workload that differs.
+    """
     both_done = known.state is ChunkState.DONE and row.state is ChunkState.DONE
-    return both_done and known.revision == row.revision and known.hash != row.hash
+    has_aside = row.aside or known.aside or row.extends or known.extends
+    return both_done and not has_aside and known.revision == row.revision and known.hash != row.hash
 
 
 def credit(job: Job, row: ChunkRow, known: ChunkRow | None, requests: Mapping[str, int]) -> Job:
     """Add a row to the job's totals, in place of the row that was known for the chunk."""
-    before = 0 if known is None else 1
-    is_done = row.state is ChunkState.DONE
+    is_done, was_done = row.state is ChunkState.DONE, known is not None and known.state is ChunkState.DONE
+    was_parked = known is not None and not was_done
+    aside = (job.aside or 0) + row.aside - (0 if known is None else known.aside)
     totals = job.totals if known is None else job.totals - known.totals
     return replace(
         job.add_requests(requests),
         totals=totals + row.totals,
-        done=job.done + is_done,
-        parked_chunks=job.parked_chunks + (not is_done) - before,
+        done=job.done + is_done - was_done,
+        parked_chunks=job.parked_chunks + (not is_done) - was_parked,
+        aside=aside or None,
         milliseconds=job.milliseconds + row.milliseconds,
     )
 
@@ -259,10 +277,18 @@ def _advance_state(before: Job, job: Job, now: datetime, policy: PoisonPolicy) -
         return replace(pause(job, BY_ITSELF, why), too_rejected=job.totals.rejected.items)
     if job.has_ended:
         return replace(job, state=JobState.FINISHING)
-    # Parked chunks that an operator has forgiven do not count.
-    if job.state in _UNFINISHED and policy.pauses(job.parked_chunks - job.forgiven, job.chunks):
-        return pause(job, BY_ITSELF, f"{job.parked_chunks} of {job.chunks} chunks are parked")
-    return job
+    why = _judge_parked(job, policy) if job.state in _UNFINISHED else ""
+    return pause(job, BY_ITSELF, why) if why else job
+
+
+def _judge_parked(job: Job, policy: PoisonPolicy) -> str:
+    """Say why too much of the job is parked, or nothing. What a person has forgiven does not count."""
+    if policy.pauses(job.parked_chunks - job.forgiven, job.chunks):
+        return f"{job.parked_chunks} of {job.chunks} chunks are parked"
+    aside = job.aside or 0
+    if policy.pauses_items(aside - (job.aside_forgiven or 0), job.items):
+        return f"{aside:,} of its {job.items:,} transactions are parked one by one"
+    return ""
 
 
 def judge_rejected(job: Job) -> str:

@@ -352,6 +352,7 @@ class OutputKind(StrEnum):
     REJECTED = "rejected"
     LINES = "lines"
     TOTALS = "totals"
+    PARKED = "parked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

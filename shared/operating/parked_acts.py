@@ -14,6 +14,7 @@ from typing import Final
 from shared.clock import Clock, all_tried
 from shared.errors import ActStaleError, ContentionError, NotParkedError, RefusedError
 from shared.grammar import NAME, room_job
+from shared.ledger import Ledger
 from shared.messages import ChunkMessage
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
 from shared.operating.prefixes import complete_prefix
@@ -34,6 +35,7 @@ from shared.parked import (
 )
 from shared.payload import ReadChunk
 from shared.pending import REPLAY_POINTER, Pending, Pointer
+from shared.pipeline import ResultStore, find_done, read_parked
 from shared.topology import room_of_queue
 
 #: A pointer that has no row by then never gets one.
@@ -302,6 +304,8 @@ class EntryReader:
 
     table: ParkedTable
     read: ReadChunk
+    ledger: Ledger
+    results: ResultStore
     audit: AuditTable
 
     def read_lines(self, entry: Entry, most: int, *, by: str, why: str, named: ActKey | None = None) -> EntryLines:
@@ -315,6 +319,8 @@ class EntryReader:
     def _find_lines(self, entry: Entry, most: int) -> EntryLines:
         body = self.table.body(entry)
         message, problem = read_message(body), ""
+        if isinstance(message, ChunkMessage) and message.aside:
+            return self._find_aside(message, most)
         if isinstance(message, ChunkMessage):
             # The transaction that failed comes first: a chunk may have thousands before it.
             skip = 0 if entry.failed_item is None else max(0, entry.failed_item - message.first_id)
@@ -325,8 +331,15 @@ class EntryReader:
                 problem = str(error)
         return _cut(iter(body.split(b"\n")), 0, most, None, problem)
 
+    def _find_aside(self, message: ChunkMessage, most: int) -> EntryLines:
+        """Return what the credited result lists: the others of its chunk are no person's business."""
+        row = find_done(self.ledger, message.job, message.chunk)
+        if row is None:
+            return EntryLines((), problem="its chunk is not credited yet: read them again in a minute")
+        return _cut((line.rstrip(b"\n") for line in read_parked(self.results.open(row))), 0, most)
 
-def _cut(lines: Iterator[bytes], skip: int, most: int, first: int | None, problem: str = "") -> EntryLines:
+
+def _cut(lines: Iterator[bytes], skip: int, most: int, first: int | None = None, problem: str = "") -> EntryLines:
     taken = [line.decode(errors="replace") for line in islice(lines, skip, skip + most + 1)]
     is_cut = len(taken) > most or any(len(line) > LONGEST_LINE for line in taken)
     return EntryLines([line[:LONGEST_LINE] for line in taken[:most]], first, is_cut, problem)

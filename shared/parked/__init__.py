@@ -37,10 +37,12 @@ from shared.parked.entry import (
     segment_key as segment_key,
     shard_key as shard_key,
     submission_note as submission_note,
+    transactions_key as transactions_key,
 )
 from shared.parked.overflow import Overflow as Overflow, OverLine as OverLine
 from shared.parked.parked_table import ParkedTable as ParkedTable
 from shared.parked.parking import (
+    Attempt as Attempt,
     Claim as Claim,
     Deliveries as Deliveries,
     Done as Done,
@@ -57,6 +59,7 @@ from shared.parked.parking import (
     identify_message as identify_message,
     is_nameless as is_nameless,
     mark_again as mark_again,
+    mark_aside as mark_aside,
     park_dead_result as park_dead_result,
     park_spent as park_spent,
     read_claimed_job as read_claimed_job,

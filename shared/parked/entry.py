@@ -65,6 +65,8 @@ class Entry:
     #: versions have neither, nor a place.
     first_item: int | None = None
     failed_item: int | None = None
+    #: The number of transactions that are parked one by one. None: the message is parked as a whole.
+    items: int | None = None
     #: The functions that the error passed through, the innermost first.
     place: str = ""
     #: The job that a message at the door claims. Its sender says so, so the entry is only listed by it.
@@ -116,6 +118,7 @@ class Entry:
             fingerprint=later.fingerprint,
             place=later.place,
             failed_item=later.failed_item,
+            items=self.items if later.items is None else later.items,
             scheme=later.scheme,
         )
 
@@ -129,6 +132,11 @@ class Entry:
 def chunk_key(chunk: int, revision: int) -> str:
     """Return the key of a chunk: it has one entry, however often and by whichever stage it is parked."""
     return f"chunk-{chunk:09}-{revision}"
+
+
+def transactions_key(chunk: int, revision: int) -> str:
+    """Return the key of the transactions of a chunk that are parked one by one."""
+    return f"transactions-{chunk:09}-{revision}"
 
 
 def chunk_of_key(key: str) -> int | None:

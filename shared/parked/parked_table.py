@@ -38,7 +38,7 @@ MOST_TEXT: Final = 8000
 _ATTEMPTS: Final = 8
 _NUMBERS: Final = ("attempts", "size", "chunk", "revision", "replays", "returns", "scheme")
 #: The numbers of transactions: too large for an ordinary column of numbers.
-_ITEMS: Final = ("first_item", "failed_item")
+_ITEMS: Final = ("first_item", "failed_item", "items")
 
 
 _OPEN: Final = "state ne @done and state ne @discarded"

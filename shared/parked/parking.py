@@ -36,6 +36,7 @@ from shared.clock import Clock, all_tried
 from shared.errors import NotParkedError, RefusedError, StorageUnavailableError
 from shared.grammar import NAME, is_job, room_job, room_of
 from shared.messages import (
+    LINES_VERSION,
     NEVER_HALTED,
     ChunkMessage,
     Delivery,
@@ -63,6 +64,7 @@ from shared.parked.entry import (
     segment_key,
     shard_key,
     submission_note,
+    transactions_key,
 )
 from shared.parked.parked_table import ParkedTable
 from shared.parked.poison_policy import (
@@ -98,6 +100,8 @@ class Claim:
     revision: int | None = None
     #: The number of the chunk's first transaction.
     first_item: int | None = None
+    #: How many of its transactions are parked one by one.
+    items: int | None = None
     #: The partition of a claim that is not believed: the job is then only a column. None: the entry lies under the job.
     partition: str | None = None
 
@@ -214,6 +218,7 @@ class Parking:
             chunk=claim.chunk,
             revision=claim.revision,
             first_item=claim.first_item,
+            items=claim.items,
             claimed=claim.job if claim.partition else "",
         )
         return self.table.park(entry, delivery.body)
@@ -377,6 +382,12 @@ def mark_again(body: bytes) -> bytes:
     )
 
 
+def mark_aside(body: bytes) -> bytes:
+    """Return the message of a chunk as one of which only those run that its credited result set aside."""
+    fields = _AS_WRITTEN.decode(unwrap(body))[WRAPPER]
+    return msgspec.json.encode({WRAPPER: {**fields, "aside": True, "halts": NEVER_HALTED, "v": LINES_VERSION}})
+
+
 def split_bundle(body: bytes) -> list[bytes]:
     """Return each result of a bundle as a message of its own. Any other body stays unchanged."""
     try:
@@ -389,8 +400,9 @@ def split_bundle(body: bytes) -> list[bytes]:
 def identify_message(stage: str, body: bytes) -> Claim:
     """Return the claim of the app's own message. Its bytes identify any other one."""
     match read_message(body):
-        case ChunkMessage(job=job, chunk=chunk, revision=revision, first_id=first):
-            return Claim(key=chunk_key(chunk, revision), job=job, chunk=chunk, revision=revision, first_item=first)
+        case ChunkMessage(job=job, chunk=chunk, revision=revision, first_id=first, aside=is_aside):
+            key = transactions_key(chunk, revision) if is_aside else chunk_key(chunk, revision)
+            return Claim(key=key, job=job, chunk=chunk, revision=revision, first_item=first)
         case Result(job=job, chunk=chunk, revision=revision):
             return Claim(key=result_key(chunk, revision), job=job, chunk=chunk, revision=revision)
         case Finish(job=job, revision=revision):

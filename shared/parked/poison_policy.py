@@ -288,6 +288,9 @@ class PoisonPolicy:
     #: A job pauses when more than this share of its chunks, and more than this number, are parked.
     pause_share: float = 0.2
     pause_chunks: int = 5
+    #: And when more than this share of its transactions, and more than this number, are set aside.
+    pause_item_share: float = 0.01
+    pause_items: int = 1000
 
     def parks(self, nature: Nature, delivery: int) -> bool:
         """Return whether a failure of this nature, at this delivery of its message, parks it."""
@@ -300,6 +303,10 @@ class PoisonPolicy:
     def pauses(self, parked: int, chunks: int) -> bool:
         """Return whether a job of so many chunks pauses instead of parking everything."""
         return parked > self.pause_chunks and parked > self.pause_share * chunks
+
+    def pauses_items(self, aside: int, items: int) -> bool:
+        """Return whether a job of so many transactions pauses because so many are set aside."""
+        return aside > self.pause_items and aside > self.pause_item_share * items
 
 
 DEFAULT_POLICY: Final = PoisonPolicy()

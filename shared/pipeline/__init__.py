@@ -6,6 +6,7 @@
 - `streams` packs lines behind a result. `line_parts` copies them into the outputs, still packed.
 - `segments` gathers what the chunks come to, as the plan of the finish in `finish_blobs` cuts it. `finish` publishes it, in shards if it is large.
 - `call_limits` gives their turns to calls that are limited over all processes.
+- `so_far` keeps what a chunk came to while some of it failed. `aside` parks those that fail for good, and extends its result.
 - `alone` runs a suspect chunk in a process of its own, with `alone_child`.
 - `halts` takes the messages of paused jobs out of the queues.
 - `outputs` writes the end of a job, totals too; `dispatch` requests it.
@@ -64,6 +65,7 @@ from shared.pipeline.results import (
     GroupBlobs as GroupBlobs,
     Received as Received,
     ResultStore as ResultStore,
+    read_parked as read_parked,
     read_results as read_results,
 )
 from shared.pipeline.segments import (
@@ -75,7 +77,12 @@ from shared.pipeline.segments import (
     SHARD_BYTES as SHARD_BYTES,
     choose_cuts as choose_cuts,
 )
-from shared.pipeline.settle import Settled as Settled, Settler as Settler, settle_stage as settle_stage
+from shared.pipeline.settle import (
+    Settled as Settled,
+    Settler as Settler,
+    find_done as find_done,
+    settle_stage as settle_stage,
+)
 from shared.pipeline.so_far import SoFarStore as SoFarStore
 from shared.pipeline.start import DirectPuts as DirectPuts, Starter as Starter
 from shared.pipeline.streams import STREAM_MOST as STREAM_MOST

@@ -346,4 +346,5 @@ def _read_answer(answered: IO[bytes]) -> Ran:
         raise FailedAloneError(answer.failed)
     streams = {name: Stream(head, BytesIO(next(frames))) for name, head in answer.streams.items()}
     left = tuple(Left(number, FailedAloneError(failed)) for number, failed in answer.left)
-    return Ran(answer.accepted, answer.rejected, Raw(answer.partial), answer.rejections, streams, left, answer.closely)
+    partial, closely = Raw(answer.partial), answer.closely
+    return Ran(answer.accepted, answer.rejected, partial, answer.rejections, streams, left, closely=closely)

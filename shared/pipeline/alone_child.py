@@ -66,7 +66,7 @@ def _answer(question: Question, frames: Iterator[bytes], board: Board) -> tuple[
             partial=json.encode(ran.partial),
             rejections=ran.rejections,
             closely=ran.closely,
-            left=[(number, _describe(error, number)) for number, error in ran.left],
+            left=[(one.number, _describe(one.error, one.number)) for one in ran.left],
             streams={name: stream.head for name, stream in ran.streams.items()},
         )
         return answer, ran.streams.values()

@@ -48,7 +48,7 @@ from shared.errors import ParkedTamperedError, PlanLostError
 from shared.grammar import BLOB, ROOMS_A_DAY, ROOMS_A_TICK, owner_of, room_job, room_of
 from shared.ledger import FINISHED, Job, JobState, Ledger, PlanBlob, bury, commit, counting
 from shared.messages import unwrap
-from shared.parked import ACCEPT, Entry, ParkedTable
+from shared.parked import ACCEPT, Entry, EntryState, ParkedTable
 from shared.pending import (
     AT_ONCE,
     NET_POINTER,
@@ -59,6 +59,7 @@ from shared.pending import (
     PendingTable,
     Pointer,
 )
+from shared.pipeline.aside import TRANSACTIONS
 from shared.pipeline.plan import PlanStore
 from shared.telemetry import events, tell
 from shared.topology import (
@@ -144,10 +145,16 @@ class Retention:
             return True
         # A replay may have begun another revision, and parked chunks are replayed from these very bytes. A parked
         # submission only claims to be of this job, so it is no reason to keep it; earlier versions stored it here too.
-        is_needed = any(entry.stage != ACCEPT for entry in self.parked.entries(job.job))
-        if job.state not in FINISHED or is_needed:
+        needed = [entry for entry in self.parked.entries(job.job) if entry.stage != ACCEPT]
+        if job.state in FINISHED and not job.aside:
+            # Nothing is set aside any more, so these have outlived their reason: the result that they were for was lost.
+            needed = [entry for entry in needed if not (entry.stage == TRANSACTIONS and self._close(entry))]
+        if job.state not in FINISHED or needed:
             return False
         return commit(self.ledger, bury(job)) is not None
+
+    def _close(self, entry: Entry) -> bool:
+        return self.parked.change(entry, replace(entry, state=EntryState.DONE)) is not None
 
 
 def _remove_folder(container: ContainerClient, folder: str) -> Iterator[None]:

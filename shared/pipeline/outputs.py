@@ -43,7 +43,7 @@ from shared.azure import (
 from shared.errors import ContentionError, FencedOffError, FinishRefusedError
 from shared.grammar import LAST_SHARD, amounts, plus, shard_partition, texts
 from shared.ledger import MOST_ROWS, Balance, Job, Portion
-from shared.messages import VERSION, PortionMessage, Sums
+from shared.messages import NO_PORTION, VERSION, PortionMessage, Sums
 from shared.payload import Limits
 from shared.pipeline.streams import LINES, Stream, StreamWriter
 from shared.telemetry import contain
@@ -69,6 +69,8 @@ class Ran:
     streams: Mapping[str, Stream] = field(default_factory=dict)
     #: The failure of each one that failed.
     left: tuple[Left, ...] = ()
+    #: Their number and sums. They are in none of the other portions.
+    failed: PortionMessage = NO_PORTION
     #: Lines that needed the slower, closer reading; not part of the result.
     closely: int = field(default=0, compare=False)
     #: Bytes that the merged partial of the whole job may have. 0: it was not sounded.
@@ -166,6 +168,7 @@ def _run_each(
             ran.partial,
             b"",
             left=tuple(ran.left),
+            failed=ran.failed,
             pieces=None if pieces is None else tuple(pieces),
             closely=ran.closely,
         )
@@ -200,8 +203,16 @@ def _beside(left: Ran, right: Ran) -> Ran:
     """Return both with their pieces side by side: `merge` may change what it is given. They have no partial in one."""
     accepted, rejected = add_portions(left.accepted, right.accepted), add_portions(left.rejected, right.rejected)
     pieces = None if left.pieces is None or right.pieces is None else left.pieces + right.pieces
-    failed, closely = left.left + right.left, left.closely + right.closely
-    return Ran(accepted, rejected, None, b"", left=failed, pieces=pieces, closely=closely)
+    return Ran(
+        accepted,
+        rejected,
+        None,
+        b"",
+        left=left.left + right.left,
+        failed=add_portions(left.failed, right.failed),
+        pieces=pieces,
+        closely=left.closely + right.closely,
+    )
 
 
 def add_portions(left: PortionMessage, right: PortionMessage) -> PortionMessage:

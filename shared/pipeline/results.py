@@ -49,7 +49,7 @@ from shared.ledger import ChunkRow, result_blob
 from shared.messages import STREAMS_VERSION, VERSION, ChunkMessage, PortionMessage, Result, Results, encode
 from shared.payload import Limits
 from shared.pipeline.outputs import Ran
-from shared.pipeline.streams import LINES, Chain, Stream, StreamHead, split_streams, weigh_streams
+from shared.pipeline.streams import LINES, PARKED, Chain, Stream, StreamHead, split_streams, unpack_lines, weigh_streams
 from shared.refusals import Reason, refuse
 from shared.telemetry import contain
 from shared.versions import decode, decode_document
@@ -75,12 +75,16 @@ class ChunkResult(Struct, frozen=True, kw_only=True, omit_defaults=True):
     workload: str
     accepted: PortionMessage
     rejected: PortionMessage
+    #: Those that were set aside. They are in the stream `parked`. None: none was.
+    parked: PortionMessage | None = None
     #: Of the workload's own type.
     partial: Raw
     #: Only in results of an earlier version; now they are lines of their own.
     rejections: list[Raw] = []
     #: Of the first chunk: bytes of the whole job's merged partial, if they cannot fit.
     expected: int | None = None
+    #: The hash of the credited result whose place it takes.
+    extends: str | None = None
     #: What is behind the first frame, in this order.
     streams: dict[str, StreamHead] = {}
     v: int = VERSION
@@ -129,19 +133,19 @@ class PackedResult:
         return base64.b64encode(content if isinstance(content, bytes) else content.read()).decode()
 
 
-def pack_result(chunk: ChunkMessage, ran: Ran, limits: Limits) -> PackedResult:
-    """Return the result of a chunk from its run."""
-    result = result_of(chunk, ran)
+def pack_result(chunk: ChunkMessage, ran: Ran, limits: Limits, extends: str | None = None) -> PackedResult:
+    """Return the result of a chunk from its run. `extends`: the hash of the credited one whose place it takes."""
+    result = result_of(chunk, ran, extends)
     text = write_result(result, ran.rejections, limits)
     first = pack(text, level=1)
-    name = result_blob(chunk.job, chunk.revision, chunk.chunk)
+    name = result_blob(chunk.job, chunk.revision, chunk.chunk, extends)
     length = len(first)
     if ran.streams:
         length += weigh_streams(result.streams)
     return PackedResult(StoredResult(name, hash_result(text), length, result), first, len(text), ran.streams)
 
 
-def result_of(chunk: ChunkMessage, ran: Ran) -> ChunkResult:
+def result_of(chunk: ChunkMessage, ran: Ran, extends: str | None = None) -> ChunkResult:
     """Return the result of a chunk from its run."""
     return ChunkResult(
         job=chunk.job,
@@ -150,8 +154,10 @@ def result_of(chunk: ChunkMessage, ran: Ran) -> ChunkResult:
         workload=chunk.workload,
         accepted=ran.accepted,
         rejected=ran.rejected,
+        parked=ran.failed if ran.failed.items else None,
         partial=Raw(json.encode(ran.partial)),
         expected=ran.expected or None,
+        extends=extends,
         streams={name: stream.head for name, stream in ran.streams.items()},
         v=STREAMS_VERSION if ran.streams else VERSION,
     )
@@ -242,15 +248,19 @@ class ResultStore:
     def __init__(self, container: ContainerClient) -> None:
         self._container = container
 
-    def find(self, chunk: ChunkMessage) -> StoredResult | None:
-        """Return the stored result of a chunk, or None."""
-        name = result_blob(chunk.job, chunk.revision, chunk.chunk)
+    def find(self, chunk: ChunkMessage, extends: str | None = None) -> StoredResult | None:
+        """Return the stored result of a chunk, or the one that extends another, or None."""
+        name = result_blob(chunk.job, chunk.revision, chunk.chunk, extends)
         with expecting_an_answer(f"read result {name!r}"):
             try:
                 stored: bytes = self._container.download_blob(name).readall()
             except ResourceNotFoundError:
                 return None
         return _to_stored_result(name, stored)
+
+    def open(self, row: ChunkRow) -> "Opened":
+        """Return the credited result of a row."""
+        return next(read_results(self._container, [row]))
 
     def put(self, packed: PackedResult) -> StoredResult:
         """Store the result, unless its chunk has one, and return the stored one."""
@@ -287,7 +297,7 @@ def _read_streams(name: str, result: ChunkResult, rest: bytes) -> Mapping[str, b
 
 _RESULTS: Final = Destination("bus", QUEUE)
 #: Upper bound of a result without its content: the row keeps the same fields.
-MOST_BYTES: Final = 1024
+MOST_BYTES: Final = 1536
 #: Results of one message, and its bytes. The cheapest tier takes 256 KB, with headers.
 MOST_AT_ONCE: Final = 100
 BUNDLE_MOST: Final = 192 * 1024
@@ -492,6 +502,12 @@ class Opened(NamedTuple):
     result: ChunkResult
     rejections: Iterator[bytes]
     streams: Mapping[str, bytes]
+
+
+def read_parked(opened: Opened) -> Iterator[bytes]:
+    """Yield the lines of the transactions that a result set aside, each with its line feed."""
+    if PARKED in opened.streams:
+        yield from unpack_lines(opened.row.blob or "", opened.streams[PARKED])
 
 
 class _Range(NamedTuple):

@@ -44,13 +44,13 @@ from shared.pipeline.dispatch import APART, FinishCall
 from shared.pipeline.finish_blobs import SHARDS, SPAN_BYTES, FinishPlan, SegmentBlobs, ShardResult, Steps
 from shared.pipeline.line_parts import LineParts
 from shared.pipeline.outputs import OutputPart, Outputs, PartWriter
-from shared.pipeline.results import read_partial, read_results
-from shared.pipeline.streams import LINES
+from shared.pipeline.results import read_parked, read_partial, read_results
+from shared.pipeline.streams import LINES, PARKED
 from shared.telemetry import contain
 from shared.versions import decode
 from shared.workloads import AnyWorkload, Workloads, calling, has_split, split
 
-#: How the names of parts with rejected transactions begin.
+#: How the names of parts with rejected transactions begin. Those with what was set aside begin as the stream of these.
 REJECTED: Final = "rejected"
 
 
@@ -80,17 +80,20 @@ class Merger:
     def merge(self, rows: Iterable[ChunkRow], segment: int) -> Merged:
         """Merge the partials of the done rows, and write their rejected transactions under the number of the segment."""
         # A segment that is merged again writes the same names.
-        rejected = PartWriter(self._outputs, f"{REJECTED}-{segment:06}")
+        rejected, aside = (PartWriter(self._outputs, f"{name}-{segment:06}") for name in (REJECTED, PARKED))
         made, lines = None, 0
         for opened in read_results(self._results, self._take_done(rows)):
             result = opened.result
             self._add(read_partial(result, self._workload.partial), memoryview(result.partial).nbytes)
             for line in opened.rejections:
                 rejected.write_line(line)
+            for line in read_parked(opened):
+                aside.write_line(line)
             if LINES in result.streams:
                 made = made or LineParts(self._results, self._outputs, segment)
                 lines += made.add(opened)
         rejected.close()
+        aside.close()
         if made is not None:
             made.close()
         return Merged(self.partial, self._totals, lines)
@@ -370,13 +373,14 @@ def cut(rows: Sequence[Weight], most: int, apart: int = APART) -> list[tuple[int
 
 
 def check_parts(job: Job, parts: Iterable[OutputPart], lines: int) -> list[OutputPart]:
-    """Return the parts if each rejected transaction is in them once, and so many lines of accepted ones.
+    """Return the parts if each rejected transaction is in them once, each that was set aside, and so many lines of accepted ones.
 
     Another version of Sluice may have cut the same revision in another way before it was stopped. Its parts stay.
     """
     found, rejected = list(parts), job.totals.rejected.items
     for name, wanted, they in (
         (REJECTED, rejected, "transactions were rejected"),
+        (PARKED, job.aside or 0, "transactions were parked one by one"),
         (LINES, lines, "were made of its transactions"),
     ):
         items = sum(part.items for part in found if part.name.startswith(f"{name}-"))

@@ -258,12 +258,17 @@ def settle_stage(ledger: Ledger, send: SendResult) -> Stage:
     )
 
 
+def find_done(ledger: Ledger, job: str, chunk: int | None) -> ChunkRow | None:
+    """Return the row of a chunk that is done, by one request. None: it is not done."""
+    if chunk is None:
+        return None
+    row = ledger.rows_of(job, [chunk]).get(chunk)
+    return row if row is not None and row.state is ChunkState.DONE else None
+
+
 def is_chunk_done(ledger: Ledger, job: str, chunk: int | None) -> bool:
     """Check whether a chunk is done, by one request: the one effect that a replay of it or of its result can have."""
-    if chunk is None:
-        return False
-    row = ledger.rows_of(job, [chunk]).get(chunk)
-    return row is not None and row.state is ChunkState.DONE
+    return find_done(ledger, job, chunk) is not None
 
 
 def _result(entry: Entry, body: bytes) -> Result:
@@ -451,7 +456,8 @@ class Settler:
         # The rows are read only where some of these may exist: usually one read and one write are enough.
         results = [one.result for one in group.arrived]
         known: Mapping[int, ChunkRow] = {}
-        if look_first or group.is_unsure or job.has_ended or job.parked_chunks:
+        extends = any(result.extends for result in results)
+        if look_first or group.is_unsure or extends or job.has_ended or job.parked_chunks:
             known = self._ledger.rows_of(job.job, {result.chunk for result in results})
         settlement = settle(job, known, results, self._clock.now(), self._policy)
         return pause_too_large(settlement, self._merged_most)

@@ -66,9 +66,9 @@ class SoFar:
 
     def add(self, workload: AnyWorkload, ran: Ran) -> Ran:
         """Return the outcome of the chunk with a run of those that were left."""
-        left, pieces = [number for number, _ in ran.left], None
+        left, pieces = [one.number for one in ran.left], None
         if ran.pieces is not None:
-            pieces = tuple(_join(workload, sorted((*self.pieces, *ran.pieces), key=lambda one: one.first), left))
+            pieces = tuple(join(workload, sorted((*self.pieces, *ran.pieces), key=lambda one: one.first), left))
         partial = None
         rejections = sorted(BytesIO(self.rejections + ran.rejections), key=_number_of)
         if not left:
@@ -79,6 +79,7 @@ class SoFar:
             partial,
             b"".join(rejections),
             left=ran.left,
+            failed=ran.failed,
             pieces=pieces,
             closely=ran.closely,
         )
@@ -88,7 +89,7 @@ class SoFar:
         return replace(limits, rejected_text_most=max(0, limits.rejected_text_most - len(self.rejections)))
 
 
-def _join(workload: AnyWorkload, pieces: Sequence[PartialPiece], left: Iterable[int]) -> list[PartialPiece]:
+def join(workload: AnyWorkload, pieces: Sequence[PartialPiece], left: Iterable[int]) -> list[PartialPiece]:
     """Merge neighbouring pieces, in their order, unless one that is left lies between them."""
     apart = sorted(left)
     joined: list[PartialPiece] = list(pieces[:1])
@@ -158,7 +159,7 @@ def _write(chunk: ChunkMessage, ran: Ran, pieces: Iterable[PartialPiece], millis
         accepted=ran.accepted,
         rejected=ran.rejected,
         pieces=[(first, Raw(json.encode(partial))) for first, partial in pieces],
-        left=[number for number, _ in ran.left],
+        left=[one.number for one in ran.left],
         milliseconds=milliseconds,
     )
     # A workload's raw JSON may have line feeds. Valid JSON has none inside a string, so a blank replaces each.

@@ -6,8 +6,9 @@ it is copied without being unpacked. The head has the hash of its packed bytes. 
 The stream `lines` is the last one: a reader that needs only what is before it reads no further.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
+from io import BytesIO
 from tempfile import SpooledTemporaryFile
 from typing import IO, Final, NamedTuple
 
@@ -16,10 +17,12 @@ from msgspec import Struct
 from shared.errors import ResultRefusedError
 from shared.messages import Count, Number
 from shared.refusals import Reason, refuse
-from shared.zstd import make_packer
+from shared.zstd import ZstdError, make_packer, unpack_first
 
 #: The stream of the lines that a workload makes of its transactions.
 LINES: Final = "lines"
+#: The stream of the transactions that were set aside.
+PARKED: Final = "parked"
 #: Upper bound of a stream, unpacked.
 STREAM_MOST: Final = 256 * 1024 * 1024
 #: Unpacked bytes after which a frame ends. A reader takes whole frames, so this bounds its memory.
@@ -166,6 +169,16 @@ def split_streams(name: str, heads: Mapping[str, StreamHead], packed: bytes) -> 
             f"{len(packed)} bytes follow the first frame of result {name!r}, and its head says {place}"
         )
     return found
+
+
+def unpack_lines(name: str, packed: bytes) -> Iterator[bytes]:
+    """Yield the lines of a stream, each with its line feed. A frame has the last of them above FRAME_BYTES."""
+    while packed:
+        try:
+            lines, packed = unpack_first(packed, 2 * FRAME_BYTES)
+        except ZstdError as error:
+            raise ResultRefusedError(f"a stream of result {name!r} cannot be unpacked: {error}") from error
+        yield from BytesIO(lines)
 
 
 def weigh_streams(heads: Mapping[str, StreamHead]) -> int:

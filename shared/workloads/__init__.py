@@ -6,12 +6,14 @@ A workload needs nothing else of Sluice. docs/workloads.md writes one from scrat
 from shared.workloads.isolate import Failures as Failures, Left as Left, PartialPiece as PartialPiece
 from shared.workloads.lines import Emit as Emit
 from shared.workloads.registry import (
+    LONGEST_LINE as LONGEST_LINE,
     Loaded as Loaded,
     Rejection as Rejection,
     Workloads as Workloads,
     by_key as by_key,
     calling as calling,
     complete as complete,
+    first_of as first_of,
     has_limits as has_limits,
     has_lines as has_lines,
     has_split as has_split,

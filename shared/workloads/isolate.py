@@ -24,6 +24,8 @@ class Left(NamedTuple):
 
     number: int
     error: Exception
+    #: As sent, of the first MOST_LEFT of a chunk. Above, none is parked by itself.
+    line: bytes = b""
 
 
 class PartialPiece(NamedTuple):

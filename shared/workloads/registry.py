@@ -25,11 +25,11 @@ from msgspec import Struct
 
 from shared.errors import FinishRefusedError, UnknownWorkloadError, WorkloadsRefusedError
 from shared.grammar import EXACT, ZERO, Rate, read_rate, read_sum
-from shared.messages import PortionMessage, Sums
+from shared.messages import NO_PORTION, PortionMessage, Sums
 from shared.parked import Nature, nature_of, note_left
 from shared.payload import Read, UnreadableTransaction, reader_of
 from shared.telemetry import contain, origin_of
-from shared.workloads.isolate import Failures, Left, PartialPiece, call_halves, combine_pieces, combine_rest
+from shared.workloads.isolate import MOST_LEFT, Failures, Left, PartialPiece, call_halves, combine_pieces, combine_rest
 from shared.workloads.lines import Emit, LinesAlone, write_lines
 from shared.workloads.workload import AnyWorkload, Line, Rejected, Total
 
@@ -323,6 +323,8 @@ class Processed:
     rejections: list[Rejection]
     #: Those of which a call raised. They are in none of the portions.
     left: Sequence[Left] = ()
+    #: Their number and sums.
+    failed: PortionMessage = NO_PORTION
     #: Lines that were read one by one, for want of a known layout. It does not affect the outcome.
     closely: int = field(default=0, compare=False)
     #: Partials of those that passed, if not all did or not all were run, and these can be kept. The partial is of all in one.
@@ -340,11 +342,16 @@ def run_lines(workload: AnyWorkload, lines: Sequence[bytes], first_number: int, 
 
 
 def raise_first(left: Sequence[Left], items: int) -> None:
-    """Raise the first of these failures, with its transaction, and how many of the items have failed."""
+    """Raise the first of these failures, if there is one."""
     if left:
-        number, error = left[0]
-        note_left(error, number, len(left), items)
-        raise error
+        raise first_of(left, items)
+
+
+def first_of(left: Sequence[Left], items: int) -> Exception:
+    """Return the first of these failures, with its transaction, and how many of the items have failed."""
+    first = left[0]
+    note_left(first.error, first.number, len(left), items)
+    return first.error
 
 
 @contain()
@@ -475,13 +482,15 @@ def _sort_lines(  # noqa: PLR0913, PLR0917 - all that a chunk was made of
     failures: Failures,
 ) -> Processed:
     """Return the outcome of a chunk by its transactions, without its partial."""
-    good, bad = [], []
+    good, bad, failed = [], [], []
     why = {ids[one.place]: Rejected(one.reason, one.found) for one in read.refused}
     for transaction, number, value in mapped:
         if type(value) is Rejected:
             bad.append(transaction)
             why[number] = value
-        elif number not in failures.by_number:
+        elif number in failures.by_number:
+            failed.append(transaction)
+        else:
             good.append(transaction)
     lost = with_amounts(sums_of(bad, workload.sums), [one.amounts for one in read.refused])
     rejections = [
@@ -490,4 +499,7 @@ def _sort_lines(  # noqa: PLR0913, PLR0917 - all that a chunk was made of
     ]
     accepted = PortionMessage(items=len(good), sums=sums_of(good, workload.sums))
     rejected = PortionMessage(items=len(why), sums=lost) if why else PortionMessage()
-    return Processed(accepted, rejected, None, rejections, failures.list_left(), read.closely)
+    left = failures.list_left()
+    left[:MOST_LEFT] = [one._replace(line=lines[ids.index(one.number)]) for one in left[:MOST_LEFT]]
+    portion = PortionMessage(items=len(failed), sums=sums_of(failed, workload.sums)) if failed else NO_PORTION
+    return Processed(accepted, rejected, None, rejections, left, portion, read.closely)

@@ -56,6 +56,8 @@ A, B, C = "job-a", "job-b", "job-c"
 GOOD = sales("x", "w", "x", "", "w", "x")
 OTHER = sales("z", "z")
 BROKEN = sales("x", "bad", "w", "", "odd", "x")
+#: Two chunks of which few fail, and one of which none does.
+ASIDE = sales("x", "bad", "w", "", "odd", "x", "bad", "w")
 #: A slice that holds neither.
 _EMPTY = next(number for number in range(SLICES) if number not in {slice_of(A), slice_of(B)})
 NOT_WORK = ("submissions", "work-00", "results", "signals", "permits")
@@ -337,6 +339,44 @@ def mended_long_ago(world, app):
     """Have one chunk parked, and a job that the tick does not look after any more."""
     mended_with_parked(world, app, bad=PERMANENT)
     come_to_rest(world, app)
+
+
+def failing(world, app, found=ASIDE, **shops):
+    """Have a job on the work queue of which few transactions of each chunk fail, for a reason that nobody knows."""
+    submitted(world, app, found=found)
+    app.host(hold_back=only("submissions")).run()
+    world.sales.breaks_at = shops or {"bad": UNKNOWN, "odd": UNKNOWN}
+
+
+def set_aside(world, app):
+    """Have transactions set aside, and the cause of some of them removed."""
+    failing(world, app)
+    app.host().run()
+    del world.sales.breaks_at["odd"]
+
+
+def set_aside_long_ago(world, app):
+    """Have a job that the tick does not look after any more, and the cause removed."""
+    set_aside(world, app)
+    come_to_rest(world, app)
+    world.sales.breaks_at = {}
+
+
+def deliver_last(world, app):
+    """Let the host work on chunks that fail, which costs each its five deliveries."""
+    app.host(hold_back=only("work-00", "results")).run()
+
+
+def replay_twice_at_once(world, app):
+    """Replay, and have a second message of each entry on the queue, as of a replayer that was taken for dead."""
+    queue = app.connections.queues.get_queue_client("work-00")
+    operator = app.operator()
+    for entry in operator.select(Selection()):
+        body = app.stores.parked_table.body(entry)
+        for _ in range(2):
+            queue.send_message(body.decode(), time_to_live=-1)
+    app.host(hold_back=only("work-00")).run()
+    app.host().run()
 
 
 def replay(world, app):
@@ -625,6 +665,11 @@ SCENARIOS = (
     Scenario("replay in shards", mended_long_ago, replay, replay_again, world=ShardedWorld, revisions={A: (2, 3)}),
     Scenario("park", broken, everything, replay_again, revisions={A: (2, 3)}),
     Scenario("replay", mended_with_parked, replay, replay_again, revisions={A: (2, 3)}),
+    Scenario("set aside", failing, everything, replay_again, revisions={A: (2, 5)}),
+    Scenario("set aside, then all is lost", failing, deliver_last, replay_again, forgets=True, revisions={A: (2, 5)}),
+    Scenario("extend", set_aside_long_ago, replay, replay_again, revisions={A: (2, 5)}),
+    Scenario("extend with some that fail again", set_aside, replay, replay_again, revisions={A: (2, 7)}),
+    Scenario("extend twice at once", set_aside_long_ago, replay_twice_at_once, replay_again, revisions={A: (2, 5)}),
     Scenario("host gives up, drain", broken, gave_up, after_poison, revisions={A: (1, 3)}),
     Scenario("drain a submission", given_up, drain, replay_again),
     Scenario("tick after all was lost", forgotten, tick_twice),

@@ -80,6 +80,11 @@ def line_bodies():
     return {name: p.encode(message).decode() for name, message in v.LINED_MESSAGES.items()}
 
 
+def aside_bodies():
+    """Return the bodies of messages about transactions that are set aside."""
+    return {name: p.encode(message).decode() for name, message in v.ASIDE_MESSAGES.items()}
+
+
 def words():
     """Return the words that rows, logs and documents have from enumerations, and the keys of rows."""
     kinds = {
@@ -98,6 +103,7 @@ def words():
     }
     keys = {
         "chunk": p.chunk_key(7, 2),
+        "transactions": p.transactions_key(7, 2),
         "result": p.result_key(7, 2),
         "finish": p.finish_key(2),
         "segment": p.segment_key(7, 2),
@@ -122,7 +128,7 @@ def words():
             p.ROOM_POINTER,
         ],
     }
-    stages = sorted([p.ACCEPT, p.PROCESS, p.FINISH, p.SETTLE])
+    stages = sorted([p.ACCEPT, p.PROCESS, p.FINISH, p.SETTLE, p.TRANSACTIONS])
     named = {name: sorted(str(one.value) for one in kind) for name, kind in kinds.items()}
     return {"stage": stages} | named | {"keys": keys}
 

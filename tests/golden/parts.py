@@ -1,7 +1,7 @@
 """What the golden tests take from the code: every import in one place, so that a move changes this file only."""
 
 # ruff: noqa: F401
-from msgspec import Raw, structs
+from msgspec import Raw, json, structs
 
 from capabilities.registration import seats
 from capabilities.registration.reasons import OrderReason
@@ -59,6 +59,7 @@ from shared.parked.entry import (
     segment_key,
     shard_key,
     submission_note,
+    transactions_key,
 )
 from shared.parked.overflow import Overflow
 from shared.parked.parked_table import ParkedTable
@@ -86,6 +87,7 @@ from shared.pending import (
     PendingTable,
     Pointer,
 )
+from shared.pipeline.aside import TRANSACTIONS, ParkedTransaction, list_parked
 from shared.pipeline.finish_blobs import FinishPlan, SegmentBlobs, SegmentResult, ShardResult, SpanResult
 from shared.pipeline.outputs import Outputs, PartWriter, Ran, TotalsTable, TotalsWriter, account_key, manifest_of
 from shared.pipeline.plan import PartPlace, PayloadSource, Plan, PlannedChunk, PlanStore
@@ -94,7 +96,7 @@ from shared.pipeline.ready import ReadyJob, ReadyTable
 from shared.pipeline.results import BusResults, ResultStore, pack_result, read_partial, read_result, unpack_result
 from shared.pipeline.settle import SETTLE
 from shared.pipeline.so_far import SoFarStore
-from shared.pipeline.streams import LINES, StreamWriter, split_streams
+from shared.pipeline.streams import LINES, PARKED, StreamWriter, split_streams
 from shared.processes import Commit, Event, Memento, MementoStore, TableHomes
 from shared.refusals import Reason, ResultReason
 from shared.signals import BusPermits, BusSignals, Hint

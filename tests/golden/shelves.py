@@ -622,6 +622,53 @@ class Bounded(Sounded):
     values = v.BOUNDED
 
 
+class Asides(Parked):
+    """A job of which transactions are set aside: its row, a chunk's that was extended, the entry, and a result that extends."""
+
+    tables, containers, values = ("jobs", "parked"), ("results", "parked"), v.ASIDE
+
+    def write(self, connections, stored):
+        job, rows, entry, ran, parked = stored
+        ledger = self._ledger(connections)
+        inserted, _ = ledger.insert(job)
+        assert ledger.commit(inserted, rows, ())
+        self._parked(connections).park(entry, v.ENTRY_BODY)
+        writer = p.StreamWriter()
+        writer.add(p.json.encode(parked) + b"\n", 1)
+        streamed = replace(ran, streams={p.PARKED: writer.close()})
+        self._results(connections).put(p.pack_result(v.CHUNK, streamed, p.Limits(), v.SHA))
+
+    def read(self, connections):
+        ledger, name = self._ledger(connections), v.ASIDE[0].job
+        found = self._results(connections).find(v.CHUNK, v.SHA)
+        content = _container(connections, "results").download_blob(found.name).readall()
+        row = p.ChunkRow(
+            job=name,
+            chunk=7,
+            state=p.ChunkState.DONE,
+            revision=2,
+            settled_at=v.LATER,
+            blob=found.name,
+            hash=found.hash,
+            length=len(content),
+        )
+        opened = self._results(connections).open(row)
+        result, (parked,) = opened.result, p.list_parked(opened)
+        assert (result.extends, result.v) == (v.SHA, p.STREAMS_VERSION)
+        partial = p.read_partial(result, dict)
+        ran = p.Ran(result.accepted, result.rejected, partial, b"".join(opened.rejections), failed=result.parked)
+        rows = [_unstamped(one) for one in ledger.rows(name)]
+        entry = _unstamped(self._parked(connections).get(name, v.ASIDE[2].key))
+        job = replace(_unstamped(ledger.read(name)), listed_at=v.LATER, story=())
+        return job, rows, entry, ran, parked
+
+    def _ledger(self, connections):
+        return p.TableLedger(_table(connections, "jobs"), _table(connections, "jobindex"), clock=Clock(v.LATER))
+
+    def _results(self, connections):
+        return p.ResultStore(_container(connections, "results"))
+
+
 class Outputs(Shelf):
     """Parts and the manifest beside them."""
 
@@ -716,7 +763,7 @@ SHELVES = {
     for shelf in (
         Jobs, SmallJobs, Lines, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, CauseSums, Over,
         Fleet, Diary, Audit, Replays, Totals,
-        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Bounded, Halted, Outputs, Gates, Sequences, Rules,
+        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Asides, Bounded, Halted, Outputs, Gates, Sequences, Rules,
     )
 }  # fmt: skip
 _ZSTD = b"\x28\xb5\x2f\xfd"

@@ -45,6 +45,13 @@ def test_messages_about_a_job_with_lines_are_sent_as_before():
         assert p.decode(body) == v.LINED_MESSAGES[name]
 
 
+def test_messages_about_what_is_set_aside_are_sent_as_before():
+    """And read as they were sent. An instance of 0.4.0 waits for a newer one by their versions."""
+    assert text_of(messages.aside_bodies()) == file_of("asidemessages").read_text(encoding="utf-8")
+    for name, body in golden("asidemessages").items():
+        assert p.decode(body) == v.ASIDE_MESSAGES[name]
+
+
 def test_the_bus_gets_what_it_got_before():
     """Bodies, and the properties that subscriptions filter by."""
     assert text_of(messages.on_the_bus()) == file_of("bus").read_text(encoding="utf-8")

@@ -11,8 +11,10 @@ from tests.golden.kept import lost
 
 LIMITS = p.Limits()
 RELEASES = sorted(folder.name for folder in (HERE / "releases").iterdir())
+#: Of messages by their names.
+BODIES = {"messages", "calls", "sounds", "bounds", "halts", "linemessages", "asidemessages"}
 #: Not of a shelf.
-OTHERS = {"messages", "calls", "sounds", "bounds", "halts", "linemessages", "bus", "words", "errors"}
+OTHERS = BODIES | {"bus", "words", "errors"}
 
 
 def of(release, name):
@@ -29,7 +31,7 @@ STORED = [(release, name) for release in RELEASES for name in names(release) if 
 SENT = [
     (release, document, name)
     for release in RELEASES
-    for document in sorted({"messages", "calls", "sounds", "bounds", "halts", "linemessages"} & set(names(release)))
+    for document in sorted(BODIES & set(names(release)))
     for name in of(release, document)
 ]
 

@@ -458,6 +458,59 @@ LINED = (
         p.SegmentResult(FULL.totals, [p.Raw(b'{"north":"6.60"}')], {"blob-read useful": 3}, lines=2),
     ),
 )
+#: A job of which transactions are set aside: its row, a row that was extended, the entry, and the result of that.
+ASIDE_CHUNK = p.structs.replace(CHUNK, aside=True, v=3)
+_ASIDE_PORTION = p.PortionMessage(items=1, sums={"amount": "2.20"})
+ASIDE = (
+    replace(SOUNDED[0], job="nightly", sounded=None, problem=None, story=(), aside=3, aside_forgiven=2),
+    [
+        p.ChunkRow(
+            job="nightly",
+            chunk=7,
+            state=p.ChunkState.DONE,
+            revision=2,
+            settled_at=LATER,
+            totals=p.Totals(
+                accepted=p.Portion(2, {"amount": Decimal("3.30")}), parked=p.Portion(1, {"amount": Decimal("2.20")})
+            ),
+            blob=f"nightly/2/7+{SHA[:16]}",
+            hash=SHA,
+            length=300,
+            extends=SHA,
+        )
+    ],
+    replace(
+        ENTRIES[0],
+        key=p.transactions_key(7, 2),
+        stage=p.TRANSACTIONS,
+        found="ZeroDivisionError: division by zero; 1 of 4 transactions failed",
+        items=1,
+    ),
+    replace(RAN, failed=_ASIDE_PORTION),
+    p.ParkedTransaction(
+        number=2**40 + 3,
+        reason="failed:ZeroDivisionError",
+        found="ZeroDivisionError: division by zero",
+        line='{"shop":"odd","amount":"2.20"}',
+        place="sales.py:12 map < run.py:87 _map_each",
+        fingerprint="d4d8c9beb1a5",
+    ),
+)
+#: Sent about such a job.
+ASIDE_MESSAGES = {
+    "chunk": ASIDE_CHUNK,
+    "result": p.Result(
+        job="nightly",
+        chunk=7,
+        revision=2,
+        blob=f"nightly/2/7+{SHA[:16]}",
+        hash=SHA,
+        length=300,
+        extends=SHA,
+        parked=_ASIDE_PORTION,
+        v=p.STREAMS_VERSION,
+    ),
+}
 #: Sent about a job with lines.
 LINED_MESSAGES = {
     "chunk": LINED_CHUNK,

@@ -134,7 +134,7 @@ def test_an_error_there_is_an_error_here(how, kind, nature):
 def test_all_that_fail_there_are_known_here(kind):
     """Each by its own number, by any call that a workload may have. The others are done."""
     ran = run(Alone(loaded=loaded(kind, "bug", "4.10 7.10")))
-    assert [(number, error.failed.cause.failed_item) for number, error in ran.left] == [(104, 104), (107, 107)]
+    assert [(one.number, one.error.failed.cause.failed_item) for one in ran.left] == [(104, 104), (107, 107)]
     assert ran.accepted.items == len(LINES) - 2
 
 

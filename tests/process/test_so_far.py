@@ -48,7 +48,7 @@ def world():
 
 def stage_of(process, put):
     """Return the stage of chunks, whose messages come to this list."""
-    return work_stages(process.ledger, lambda _entry, body: put.append(body), put.append)[1]
+    return work_stages(process.ledger, lambda _entry, body: put.append(body), put.append)[-1]
 
 
 def fail(world, *counts):
@@ -248,7 +248,7 @@ def test_pieces_are_joined_in_the_order_of_the_transactions(sizes, rejected, tri
         if not ran.left:
             assert ran == wanted
             return
-        failed = frozenset(number for number, _ in ran.left)
+        failed = frozenset(one.number for one in ran.left)
         so_far = SoFar(ran.accepted, ran.rejected, ran.pieces, ran.rejections, failed, 0, "")
         assert [number for piece in ran.pieces for number in piece.partial] == sorted({*wanted.partial} - failed)
 
@@ -275,7 +275,7 @@ def test_pieces_that_cannot_be_combined_are_not_kept():
     workload.bad = {1}
     workload.combine = lambda mapped: list(mapped) if len(mapped) > 1 else 1 / 0
     ran = run_in_parts(workload, [[sale_of(n, ()) for n in range(4)]], 0, Limits())
-    assert ([number for number, _ in ran.left], ran.pieces) == ([1], None)
+    assert ([one.number for one in ran.left], ran.pieces) == ([1], None)
 
 
 @pytest.mark.parametrize(

@@ -287,13 +287,13 @@ def test_what_fails_is_left_and_changes_nothing_else(kind, documents, first):
         # A rejected transaction is not combined.
         guilty -= {n for n in guilty if Decimal(documents[n]["amount"]) < 0}
     found = isolate_lines(kind(), lines, range(first, first + len(lines)))
-    assert [number - first for number, _ in found.left] == sorted(guilty)
+    assert [one.number - first for one in found.left] == sorted(guilty)
     quiet = [line for n, line in enumerate(lines) if n not in guilty]
     others = run_lines(Adding(), quiet, first)
     assert [amount for _, amount in found.partial] == [amount for _, amount in others.partial]
     assert (found.accepted, found.rejected) == (others.accepted, others.rejected)
     numbers = [number for number, _ in found.partial] + [one.number for one in found.rejections]
-    assert sorted([*numbers, *(number for number, _ in found.left)]) == list(range(first, first + len(lines)))
+    assert sorted([*numbers, *(one.number for one in found.left)]) == list(range(first, first + len(lines)))
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_one_that_fails_costs_few_calls_more(kind, calls, guilty):
     workload = kind()
     lines = [json.dumps({"amount": "1", "units": int(n == guilty)}).encode() for n in range(64)]
     found = isolate_lines(workload, lines, range(64))
-    assert [number for number, _ in found.left] == [guilty]
+    assert [one.number for one in found.left] == [guilty]
     assert set(workload.numbers) == set(range(64))
     assert len(workload.numbers) <= calls
 
@@ -331,7 +331,7 @@ def test_one_error_object_stands_for_every_transaction_that_raised_it():
     """A library may raise the same object again. The number is each one's own."""
     error = LookupError("none")
     found = isolate_lines(Counting(lambda _number: error), [b'{"amount":"1","units":1}'] * 3, range(7, 10))
-    assert [number for number, _ in found.left] == [7, 8, 9]
+    assert [one.number for one in found.left] == [7, 8, 9]
 
 
 def test_a_combine_of_which_no_value_is_guilty_fails_the_chunk():
@@ -357,7 +357,7 @@ def test_thousands_of_failures_keep_the_tracebacks_of_the_first():
     """To describe each of them would cost more than the chunk."""
     count = MOST_TRACED + 5
     found = isolate_lines(Counting(), [b'{"amount":"1","units":1}'] * count, range(count))
-    assert [error.__traceback__ is None for _, error in found.left] == [False] * MOST_TRACED + [True] * 5
+    assert [one.error.__traceback__ is None for one in found.left] == [False] * MOST_TRACED + [True] * 5
 
 
 def test_a_task_of_the_workloads_own_that_leaves_fails_the_chunk():

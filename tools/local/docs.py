@@ -159,6 +159,12 @@ def _poison() -> str:
         ("any other message is parked as an unknown failure after so many", limits.deaths, "fixed"),
         ("a job pauses if more of its chunks are parked than", f"{limits.pause_share:.0%}", name("PAUSE_PERCENT")),
         ("and more than", limits.pause_chunks, name("PAUSE_CHUNKS")),
+        (
+            "a job pauses if more of its transactions are parked one by one than",
+            f"{limits.pause_item_share:.0%}",
+            name("PAUSE_ITEM_PERCENT"),
+        ),
+        ("and more than", f"{limits.pause_items:,}", name("PAUSE_ITEMS")),
     ]
     return markdown(("limit", "by default", "setting"), [(what, str(value), by) for what, value, by in rows])
 

@@ -1,0 +1,223 @@
+"""A chunk of which few transactions fail for good ends with the others, and a replay runs only those few."""
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from shared.ledger import JobState
+from shared.operating.job_acts import OutputKind
+from shared.operating.replay import ReplayPace, Selection
+from shared.parked.entry import EntryState, transactions_key
+from shared.parked.poison_policy import DEFAULT_POLICY
+from tests.faults.journal import Journal
+from tests.faults.memory.storage import MemoryStorage
+from tests.faults.sales import Sales
+from tests.faults.world import SETTINGS, World, sales
+from tests.process.test_so_far import world as failing_world
+
+LAST = DEFAULT_POLICY.deliveries
+#: A world whose workload fails for two of thirteen sales, and knows its calls.
+world = failing_world
+SEVENTH = Decimal("7.10")
+
+
+class Counting(Sales):
+    """Counts the calls for each sale, and fails for shops as it is told."""
+
+    sums = ("amount",)
+
+    def __init__(self, note=lambda *_: None):
+        super().__init__(note)
+        self.calls, self.how = [], "map"
+
+    def map(self, sale, number):
+        """Count."""
+        self.calls.append(number)
+        return super().map(sale, number) if self.how == "map" else sale
+
+    def combine(self, mapped):
+        """Fail here, if so told."""
+        if self.how == "combine" and any(sale.shop in self.breaks_at for sale in mapped):
+            raise self.breaks_at["odd"]
+        return super().combine([sale if self.how == "map" else self._sold(sale) for sale in mapped])
+
+    def _sold(self, sale):
+        return super().map(sale, 0)
+
+
+class Awaited(Counting):
+    """One whose `map` waits."""
+
+    async def map(self, sale, number):
+        """Count."""
+        await asyncio.sleep(0)
+        return super().map(sale, number)
+
+
+class App(World):
+    """The whole app in memory, whose chunks have as many transactions as a test wants."""
+
+    workload = Counting
+
+    def __init__(self, chunk, workload=Counting):
+        self.settings = replace(SETTINGS, chunk_items=chunk)
+        self.workload = workload
+        super().__init__(MemoryStorage(), Journal())
+
+    @property
+    def job(self):
+        """The job's row."""
+        with self.app() as app:
+            return app.stores.ledger.read("nightly")
+
+
+def published(count, chunk, workload=Counting, error=KeyError, bad=None):
+    """Return an app that worked on a job with one bad transaction, as far as it could."""
+    made = App(chunk, workload)
+    made.sales.breaks_at = {"odd": error}
+    with made.app() as app:
+        shops = ["odd" if n == (count // 2 if bad is None else bad) else "x" for n in range(count)]
+        app.submit("nightly", sales(*shops))
+        work(app)
+    return made
+
+
+def work(app):
+    """Let the host work, in a thread as in the app: in the main one `sys.exit` ends the process."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(app.host().run).result()
+
+
+def replayed(made):
+    """Replay what is parked, and return the entries that are still open."""
+    with made.app() as app:
+        operator = app.operator()
+        list(operator.replay(Selection(), ReplayPace(patience=5), by="ann"))
+        app.host().run()
+        return operator.select(Selection())
+
+
+@pytest.mark.parametrize("workload", [Counting, Awaited])
+@pytest.mark.parametrize("error", [KeyError, SystemExit, asyncio.CancelledError, KeyboardInterrupt])
+def test_one_bad_transaction_costs_one(workload, error):
+    """The others are accepted and all sums are proven. Its mended replay is one call, and completes the job."""
+    count, chunk = 2_000, 500
+    made = published(count, chunk, workload, error)
+    job = made.job
+    assert (job.state, job.revision, job.parked_chunks, job.aside) == (JobState.COMPLETED_WITH_PARKED, 1, 0, 1)
+    assert (job.totals.accepted.items, job.totals.parked.items) == (count - 1, 1)
+    assert not job.totals.has_unknown_sums
+    assert sum(one.sums["amount"] for one in (job.totals.accepted, job.totals.parked)) == job.declared["amount"]
+    of_its_chunk = [number for number in made.sales.calls if job.id_base + 1000 <= number < job.id_base + 1500]
+    assert len(of_its_chunk) == chunk + LAST - 1
+    calls = len(made.sales.calls)
+    made.sales.breaks_at = {}
+    assert replayed(made) == []
+    assert made.sales.calls[calls:] == [job.id_base + 1000]
+    job = made.job
+    assert (job.state, job.revision, job.aside) == (JobState.COMPLETE, 2, None)
+    assert (job.totals.accepted.items, job.totals.accepted.sums) == (count, job.declared)
+    made.close()
+
+
+def read_parts(made, kind):
+    """Return the lines of these parts of the newest revision."""
+    with made.app() as app:
+        job = app.stores.ledger.read("nightly")
+        return [json.loads(line) for line in b"".join(app.stores.output_reader.read(job, kind)).splitlines()]
+
+
+def test_the_outputs_list_what_was_set_aside():
+    """With its line, its reason and its place. The next revision has none."""
+    made = published(6, 3, bad=4)
+    (parked,) = read_parts(made, OutputKind.PARKED)
+    job = made.job
+    assert (parked["number"], parked["reason"], parked["found"]) == (job.id_base + 4, "failed:KeyError", "KeyError: ")
+    assert json.loads(parked["line"]) == {"shop": "odd", "amount": "5.10"}
+    assert parked["place"].startswith("sales.py:")
+    assert len(read_parts(made, OutputKind.OUTPUT)) == 5
+    made.sales.breaks_at = {}
+    replayed(made)
+    assert read_parts(made, OutputKind.PARKED) == []
+    assert len(read_parts(made, OutputKind.OUTPUT)) == 6
+    made.close()
+
+
+@pytest.mark.parametrize("bad", [1, 4])
+def test_a_value_that_cannot_be_combined_is_set_aside(bad):
+    """In the first chunk, which estimates, too."""
+    made = App(3)
+    made.sales.how = "combine"
+    made.sales.breaks_at = {"odd": KeyError}
+    with made.app() as app:
+        app.submit("nightly", sales(*("odd" if n == bad else "x" for n in range(6))))
+        app.host().run()
+    assert (made.job.totals.accepted.items, made.job.aside) == (5, 1)
+    made.close()
+
+
+def test_what_fails_again_for_its_cause_is_back_at_once():
+    """Its replay is one call, and nothing is sent."""
+    made = published(6, 3)
+    calls, before = len(made.sales.calls), made.job
+    (entry,) = replayed(made)
+    assert (entry.state, entry.returns, entry.items, entry.key) == (EntryState.OPEN, 1, 1, transactions_key(1, 1))
+    assert len(made.sales.calls) == calls + 1
+    assert (made.job.revision, made.job.aside) == (before.revision, 1)
+    made.close()
+
+
+def test_of_several_those_that_pass_are_accepted():
+    """The others come back, and a later replay calls only for them."""
+    made = App(10)
+    made.sales.breaks_at = {"odd": KeyError, "bad": ValueError}
+    with made.app() as app:
+        app.submit("nightly", sales("x", "odd", "x", "bad", "odd", "", "x"))
+        app.host().run()
+    assert (made.job.aside, made.job.totals.accepted.items, made.job.totals.rejected.items) == (3, 3, 1)
+    del made.sales.breaks_at["odd"]
+    calls = len(made.sales.calls)
+    (entry,) = replayed(made)
+    assert (entry.items, entry.reason, made.job.aside, made.job.revision) == (1, "failed:ValueError", 1, 2)
+    assert len(made.sales.calls) == calls + 3 + (LAST - 1) * 3
+    made.sales.breaks_at = {}
+    calls = len(made.sales.calls)
+    assert replayed(made) == []
+    assert len(made.sales.calls) == calls + 1
+    assert (made.job.state, made.job.revision, made.job.aside) == (JobState.COMPLETE, 3, None)
+    made.close()
+
+
+def test_where_all_fail_the_chunk_is_parked_as_a_whole():
+    """That is no fault of single transactions."""
+    made = App(2)
+    made.sales.breaks_at = {"odd": KeyError}
+    with made.app() as app:
+        app.submit("nightly", sales("x", "x", "odd", "odd"))
+        app.host().run()
+    assert (made.job.parked_chunks, made.job.aside, made.job.totals.parked.unknown) == (1, None, 1)
+    made.close()
+
+
+def test_a_job_pauses_when_many_are_set_aside():
+    """Resuming forgives them."""
+    made = App(10)
+    policy = replace(DEFAULT_POLICY, pause_items=1, pause_item_share=0.04)
+    made.settings = replace(made.settings, poison=policy)
+    made.sales.breaks_at = {"odd": KeyError}
+    with made.app() as app:
+        app.submit("nightly", sales(*("odd" if n % 5 == 0 else "x" for n in range(40))))
+        app.host().run()
+    assert (made.job.state, made.job.problem) == (
+        JobState.PAUSED,
+        "2 of its 40 transactions are parked one by one",
+    )
+    with made.app() as app:
+        app.stores.job_operator.resume("nightly")
+        app.host().run()
+    assert (made.job.state, made.job.aside) == (JobState.COMPLETED_WITH_PARKED, 8)
+    made.close()
