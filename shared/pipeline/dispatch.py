@@ -295,7 +295,7 @@ class Dispatcher:
                 (throttle, put_until), again = self.put(job, marked, throttle), False
             job = self.note(job, batch.stop, put_until)
             if job.dispatch_cursor >= len(plan.chunks) or job.halts != halts or not may_dispatch(job):
-                # Whoever resumes the job has what is left of it put.
+                # A resume has what is left of it put.
                 return True
             if job.dispatch_cursor >= last or self.clock.monotonic() >= end:
                 return False

@@ -2,11 +2,11 @@
 
 A message cannot be deleted where it lies. So the fleet has a row for the job, with a number, and every process drops the
 chunk messages with a lower one when it receives them. It reads these rows with the decision about concurrency, every ten
-seconds while it has work. Whoever resumes the job puts all its open chunks again, with a number that is not lower. A row
+seconds while it has work. A resume of the job puts all its open chunks again, with a number that is not lower. A row
 that is missing, late or lost costs only work.
 
 The order: pointer, job's row, halt row; and away: halt row, pointer. A crash in between leaves a halt row that the tick
-writes, or a pointer to nothing. A halt row before the job's row would drop messages that nobody puts again.
+writes, or a pointer to nothing. A halt row before the job's row would drop messages that no resume puts again.
 """
 
 from collections.abc import Callable

@@ -267,7 +267,7 @@ class Processor:
             self._tools.parking.park(PROCESS, delivery, error, claim)
             return
         if isinstance(work, ChunkMessage) and self._tools.is_halted(work.job, work.halts):
-            # Whoever resumes the job puts all its open chunks again.
+            # A resume of the job puts all its open chunks again.
             self._drop(work, delivery.count)
         elif not self._is_settled(work, delivery):
             self._attempt(work, delivery)

@@ -33,6 +33,7 @@ def breaches(world, scenario) -> Iterator[str]:
     yield from parked(connections, scenario)
     yield from left_over(world)
     yield from unnamed(world, ledger)
+    yield from (f"{name} is still halted" for name in Stores(connections).fleet.read().halts)
     yield from computed(world, scenario)
     yield from trace(world, scenario)
 

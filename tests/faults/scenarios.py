@@ -15,6 +15,7 @@ from msgspec import structs
 from shared.app import Stores
 from shared.errors import SluiceError
 from shared.gate.held import SLICES, slice_of
+from shared.ledger import JobState
 from shared.messages import (
     ChunkMessage,
     Completed,
@@ -319,6 +320,30 @@ def whole_again(world, app):
     """Publish and open again."""
     app.submit(A, GOOD, gate=GATE)
     open_again(world, app)
+
+
+def pause(world, app):
+    """Have a person pause the job, and its messages be dropped."""
+    app.plan.stage = "act"
+    app.stores.job_operator.pause(A, by="ann", why="wrong tariff")
+    world.clock.advance(seconds=11)
+    app.host(hold_back=only("work-00")).run()
+
+
+def pause_and_resume(world, app):
+    """Do that, and have it go on."""
+    pause(world, app)
+    app.plan.stage = "act"
+    app.stores.job_operator.resume(A, by="ann", why="mended")
+    app.host().run()
+
+
+def resume_again(world, app):
+    """Resume what is paused, whoever paused it, after the tick has seen it."""
+    app.tick()
+    app.host().run()
+    if app.stores.ledger.read(A).state is JobState.PAUSED:
+        app.stores.job_operator.resume(A, by="ann", why="mended")
 
 
 def broken(world, app, **shops):
@@ -636,6 +661,11 @@ SCENARIOS = (
     Scenario("feed", accepted, feed, world=FedWorld),
     Scenario("feed two jobs", two_accepted, feed, world=UnfedWorld),
     Scenario("feed, then all is lost", accepted, feed, forgets=True, world=FedWorld),
+    Scenario("pause and resume", accepted, pause_and_resume, resume_again, world=WholeWorld, revisions={A: (1, 2)}),
+    Scenario("pause while it is fed", accepted, pause_and_resume, resume_again, world=FedWorld, revisions={A: (1, 2)}),
+    Scenario(
+        "pause, then all is lost", accepted, pause, resume_again, forgets=True, world=WholeWorld, revisions={A: (1, 2)}
+    ),
     Scenario("process, the bus refuses", accepted, process_refused, runs=3),
     Scenario("process, then the bus loses all", accepted, process_and_lose, runs=6),
     Scenario("settle and finish", processed, everything, runs=3),

@@ -216,7 +216,7 @@ def pause_job(
     why: Annotated[str, typer.Option(help="The problem, as lists and the job's page show it.", metavar="TEXT")],
     settings: SettingsOption = None,
 ) -> None:
-    """Pause a job: no chunk begins after ten seconds; those in work end, and count. It waits until it is resumed."""
+    """Pause a job: no chunk begins after ten seconds. Those in work end, and count."""
     with connected(settings) as connections:
         stores = Stores(connections)
         paused = stores.job_operator.pause(find_job(stores, job).job, by=by, why=why)
