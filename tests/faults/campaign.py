@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from functools import partial
 from unittest.mock import Mock
 
 import shared.azure.connections
@@ -106,13 +107,13 @@ def quick():
     logging.disable(logging.CRITICAL)
 
 
-def work(task, storages=None):
-    """Do one run; a task is a scenario's name and its faults."""
+def work(task, storages=None, *, recovers=True):
+    """Do one run, to the end of its recovery or to that of its act; a task is a scenario's name and its faults."""
     name, faults = task
     # Where a run stands still, this is the only witness.
     faulthandler.dump_traceback_later(SILENCE - 30, file=sys.__stderr__)
     try:
-        return task, run(BY_NAME[name], storages or _storages, faults)
+        return task, run(BY_NAME[name], storages or _storages, faults, recovers=recovers)
     except (Exception, KilledError) as error:  # noqa: BLE001 - whatever the checks meet is a finding
         # A worker that ended by it would take its task along, and the campaign would wait for that.
         return task, Outcome(breaches=[f"the process ended with {type(error).__name__}: {error}"])
@@ -120,14 +121,14 @@ def work(task, storages=None):
         faulthandler.cancel_dump_traceback_later()
 
 
-def outcomes(tasks, where=None, seconds=None):
+def outcomes(tasks, where=None, seconds=None, *, recovers=True):
     """Yield each task with its outcome, until all are done, the time is up or someone asks for an end."""
     end = None if seconds is None else time.monotonic() + seconds
     workers = REAL_WORKERS if where else MEMORY_WORKERS
     tasks = list(tasks)
     left = Counter(tasks)
     with CONTEXT.Pool(workers, begin, (where,)) as pool:
-        found = pool.imap_unordered(work, tasks, chunksize=1)
+        found = pool.imap_unordered(partial(work, recovers=recovers), tasks, chunksize=1)
         while left.total():
             try:
                 done = found.next(timeout=SILENCE)
@@ -149,10 +150,10 @@ def on_azurite(tasks, seconds):
             return
 
 
-def recorded(names, where=None):
-    """Run each scenario without a fault and return its requests."""
+def recorded(names, where=None, *, recovers=True):
+    """Run each scenario without a fault and return the requests of its act."""
     sites = {}
-    for (name, _), outcome in outcomes([(name, ()) for name in names], where):
+    for (name, _), outcome in outcomes([(name, ()) for name in names], where, recovers=recovers):
         if outcome.breaches:
             raise AssertionError(f"{name} without a fault: {outcome.breaches}")
         sites[name] = outcome.sites

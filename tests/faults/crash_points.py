@@ -28,22 +28,26 @@ class Outcome:
     seen: set = field(default_factory=set)
 
 
-def run(scenario, storages, faults=()):
-    """Run a scenario with these faults in a namespace of its own."""
+def run(scenario, storages, faults=(), *, recovers=True):
+    """Run a scenario with these faults in a namespace of its own, to its end or to that of its act."""
     storage = storages.fresh(scenario.world.settings.entities)
     path = Path(tempfile.mkstemp(prefix="sluice-faults-")[1]) if storage.is_real else None
     world = scenario.world(storage, FileJournal(path) if path else Journal())
     try:
-        return _run(scenario, world, storages, faults)
+        _prepare(scenario, world, storages)
+        before = len(world.journal.entries())
+        outcome = _acted(scenario, world, faults, before)
+        if recovers:
+            outcome.breaches = _recovered(scenario, world)
+            outcome.seen = sighted(world.journal.entries()[before:])
+        return outcome
     finally:
         world.close()
         if path:
             path.unlink()
 
 
-def _run(scenario, world, storages, faults):
-    _prepare(scenario, world, storages)
-    before = len(world.journal.entries())
+def _acted(scenario, world, faults, before):
     if world.storage.is_real:
         _in_child(scenario, world, faults)
     else:
@@ -51,8 +55,6 @@ def _run(scenario, world, storages, faults):
     acted = [entry[1:] for entry in world.journal.entries()[before:] if entry[0] == "request"]
     outcome = Outcome([(stage, site) for stage, site, _ in acted])
     outcome.fired = [(stage, site, details["fault"]) for stage, site, details in acted if "fault" in details]
-    outcome.breaches = _recovered(scenario, world)
-    outcome.seen = sighted(world.journal.entries()[before:])
     return outcome
 
 

@@ -1,4 +1,4 @@
-"""What is refused at the door, on Azurite: through the app's own handlers, the tick's drain and a person's replay."""
+"""What is refused at the door: through the app's own handlers, the tick's drain and a person's replay."""
 
 import base64
 import gzip
@@ -18,6 +18,7 @@ from shared.operating.replay import ReplayFate, ReplayPace, Selection
 from shared.parked.entry import EntryState, chunk_key
 from tests.faults.host import bury_dead_letter
 from tests.faults.journal import Journal
+from tests.faults.memory.storage import MemoryStorage
 from tests.faults.plan import KilledError, Plan
 from tests.faults.sales import PERMANENT
 from tests.faults.scenarios import come_to_rest, quarter
@@ -87,9 +88,9 @@ class Doorstep:
 
 
 @pytest.fixture
-def door(accounts):
+def door():
     """A door of a world of its own."""
-    world = World(accounts.fresh(), Journal())
+    world = World(MemoryStorage(), Journal())
     yield Doorstep(world)
     world.close()
 

@@ -292,6 +292,43 @@ def test_what_is_made_is_empty_and_is_there_once(real, kind):
 
 
 @pytest.mark.parametrize("kind", ["memory", "azurite"])
+def test_what_is_removed_is_missing_until_it_is_made_again(real, kind):
+    """Each request says so. Then it is empty."""
+    storage, row = MemoryStorage() if kind == "memory" else real, {"PartitionKey": "p", "RowKey": "r"}
+    with storage.connections() as connections:
+        queue = connections.queues.get_queue_client("work-00")
+        blobs = connections.blobs.get_container_client("payloads")
+        table = connections.tables.get_table_client("jobs")
+        asks = [
+            ("QueueNotFound", lambda: queue.send_message("x", time_to_live=-1)),
+            ("QueueNotFound", lambda: list(queue.receive_messages())),
+            ("QueueNotFound", queue.get_queue_properties),
+            ("ContainerNotFound", lambda: blobs.upload_blob("a", b"x")),
+            ("ContainerNotFound", lambda: list(blobs.list_blobs())),
+            ("ContainerNotFound", lambda: blobs.download_blob("a")),
+            # The library does not read the code of this refusal.
+            ("ResourceNotFoundError", lambda: table.create_entity(row)),
+            ("TableNotFound", lambda: table.get_entity("p", "r")),
+            ("TableNotFound", lambda: table.upsert_entity(row)),
+            ("TableNotFound", lambda: table.submit_transaction([("upsert", row)])),
+            ("TableNotFound", lambda: list(table.list_entities())),
+        ]
+        for _, ask in asks:
+            ask()
+        connections.queues.delete_queue("work-00")
+        connections.blobs.delete_container("payloads")
+        connections.tables.delete_table("jobs")
+        for code, ask in asks:
+            with pytest.raises(HttpResponseError) as refused:
+                ask()
+            assert (refused.value.status_code, error_code(refused.value)) == (404, code)
+        connections.queues.create_queue("work-00")
+        connections.blobs.create_container("payloads")
+        connections.tables.create_table("jobs")
+        assert [list(queue.receive_messages()), list(blobs.list_blobs()), list(table.list_entities())] == [[]] * 3
+
+
+@pytest.mark.parametrize("kind", ["memory", "azurite"])
 def test_a_hidden_message_comes_back(real, kind):
     """It does when its time is up, counted once more, and its old receipt is no longer good."""
     storage = MemoryStorage() if kind == "memory" else real

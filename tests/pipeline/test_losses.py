@@ -5,7 +5,7 @@ import pytest
 from shared.ledger.records import JobState
 from shared.operating.parked_acts import Selection
 from shared.operating.replay import ReplayPace
-from tests.pipeline.whole_app import WholeApp, running_app
+from tests.pipeline.whole_app import WholeApp, app_in_memory
 from tools.cli.provision import make_in_storage
 
 #: More chunks than are put at once, so that some wait for their turn.
@@ -20,7 +20,7 @@ WHOLE = (JobState.COMPLETE, 2 * SHOPS)
 @pytest.fixture(scope="module")
 def app():
     """An installation on storage of its own."""
-    with running_app() as made:
+    with app_in_memory() as made:
         yield made
 
 
@@ -164,10 +164,10 @@ def test_a_lost_ledger_is_counted_anew(app):
 
 def test_lost_ids_begin_anew_in_a_new_process():
     """The mark of first use is in the container too: so a new process gives numbers that are in use."""
-    with running_app() as app:
+    with app_in_memory() as app:
         app.run("before", 4)
         lose(app, ("container", "ids"))
-        later = WholeApp(app.storage)
+        later = WholeApp(app.storage.connection_string, storage=app.storage)
         with later.metered, later.others:
             later.run("after", 4)
             assert later.read("after").id_base == later.read("before").id_base

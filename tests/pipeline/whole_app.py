@@ -39,6 +39,7 @@ def app_in_memory(*parts, **options):
     """Yield an app on storage in memory, for those who look at jobs: tests/faults/test_memory.py holds it to Azurite."""
     storage = MemoryStorage(*parts)
     made = WholeApp(storage.connection_string, storage=storage, **options)
+    made.storage = storage
     storage.follow(made.clock.now)
     with made.metered, made.others:
         yield made

@@ -5,10 +5,12 @@ from contextlib import contextmanager
 import pytest
 from servicebus_local.launcher import Broker
 
+from shared.azure import Connections
 from shared.settings import Settings
 from tests.faults.azurite_storage import AzuriteAccounts, start
-from tests.faults.memory.storage import MemoryStorages
+from tests.faults.memory.storage import MemoryStorage
 from tests.registration.world import World
+from tools.cli import options
 from tools.local.stack import bus_entities, settings_for
 
 NO_BUS = "Endpoint=sb://nowhere/;SharedAccessKeyName=a;SharedAccessKey=b"
@@ -18,18 +20,18 @@ CHOICE = {"SLUICE_CAPABILITIES": "registration", "SLUICE_SEAT_LANES": "1", "SLUI
 @contextmanager
 def installation():
     """Run an installation that nobody has used, with an Azurite of its own."""
-    with start() as azurite, installed(AzuriteAccounts(azurite.ports)) as made:
+    with start() as azurite, installed(AzuriteAccounts(azurite.ports).fresh) as made:
         yield made
 
 
 @contextmanager
-def installed(accounts):
-    """Run an installation that nobody has used, on an account of its own."""
+def installed(fresh):
+    """Run an installation that nobody has used, on storage of its own."""
     parsed = Settings.parse(settings_for("UseDevelopmentStorage=true", NO_BUS) | CHOICE)
-    storage = accounts.fresh(parsed.entities)
+    storage = fresh(parsed.entities)
     with Broker.start(bus_entities(parsed), lock_seconds=300) as broker:
         settings = settings_for(storage.connection_string, broker.connection_string) | CHOICE
-        with World(Settings.parse(settings), settings, None if storage.is_real else storage) as made:
+        with World(Settings.parse(settings), settings) as made:
             yield made
 
 
@@ -43,18 +45,22 @@ def accounts():
 @pytest.fixture
 def on_azurite(accounts):
     """An installation that nobody has used."""
-    with installed(accounts) as made:
+    with installed(accounts.fresh) as made:
         yield made
 
 
 @pytest.fixture
-def in_memory():
-    """The same on storage in memory, which no other process reaches."""
-    with installed(MemoryStorages()) as made:
-        yield made
+def world():
+    """The same on storage in memory, for all connections of this process, those of a command among them."""
+    storage, begin = MemoryStorage(), Connections.__init__
 
+    def begin_served(connections, *words, **more):
+        begin(connections, *words, **more)
+        storage.serve(connections)
 
-@pytest.fixture
-def world(on_azurite):
-    """The installation of a test that does not choose."""
-    return on_azurite
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Connections, "__init__", begin_served)
+        # A command looks first whether anything listens there.
+        patch.setattr(options, "_check_answer", lambda _url: None)
+        with installed(lambda _entities: storage) as made:
+            yield made

@@ -17,12 +17,6 @@ from tests.waiting import until
 from tools.local.paths import ROOT
 
 
-@pytest.fixture
-def world(in_memory):
-    """Its storage is in memory."""
-    return in_memory
-
-
 class Ended(BaseException):
     """The process ends here."""
 

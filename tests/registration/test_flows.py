@@ -26,6 +26,12 @@ def open_conference(world, quota=2):
     world.pump()
 
 
+@pytest.fixture
+def world(on_azurite):
+    """Its storage is real."""
+    return on_azurite
+
+
 def test_three_orders_for_two_seats_one_paid_one_expired(world):
     """The balance is right, every order has its end, and nothing is left to do."""
     open_conference(world)

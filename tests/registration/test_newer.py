@@ -18,12 +18,6 @@ from tests.registration.test_flows import TOPIC, open_conference, place
 from tests.registration.test_parked_orders import LANE_OF, entries
 
 
-@pytest.fixture
-def world(in_memory):
-    """Its storage is in memory."""
-    return in_memory
-
-
 def test_an_order_of_a_newer_version_waits_and_is_parked_in_the_end(world):
     """A customer's message that names a higher version than this app reads."""
     body = json.dumps({"sluice": {"v": 2, "kind": "place_order", "order": "order-1", "seat": "a"}}).encode()

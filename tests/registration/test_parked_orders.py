@@ -26,12 +26,6 @@ from tools.cli.main import app
 LANE_OF = Destination("bus", LANE)
 
 
-@pytest.fixture
-def world(in_memory):
-    """Its storage is in memory."""
-    return in_memory
-
-
 def entries(world):
     """Return all that is parked, by its reason."""
     return {entry.reason: entry for entry in world.stores.parked_table.entries(closed=True)}
@@ -281,30 +275,30 @@ def test_a_parked_event_and_a_dead_start_are_done_when_nothing_of_them_is_left_t
 
 
 @pytest.fixture
-def sluice(on_azurite):
+def sluice(world):
     """Run a command, as an operator types it, with other settings where they are given."""
 
     def run(*words, **settings):
-        return CliRunner().invoke(app, ["parked", *words], env=on_azurite.environ | {"COLUMNS": "250", **settings})
+        return CliRunner().invoke(app, ["parked", *words], env=world.environ | {"COLUMNS": "250", **settings})
 
     return run
 
 
-def test_the_command_replays_what_registration_parked(on_azurite, sluice):
+def test_the_command_replays_what_registration_parked(world, sluice):
     """It knows the stages by the settings; with others it says so, and changes nothing."""
-    reason, _ = prepare_payment(on_azurite)
-    found = entries(on_azurite)[reason]
+    reason, _ = prepare_payment(world)
+    found = entries(world)[reason]
     assert json.loads(sluice("list", "--json").stdout)["groups"][0]["stage"] == "sales"
-    assert sluice("show", found.job, found.key, "--body").stdout_bytes == on_azurite.stores.parked_table.body(found)
+    assert sluice("show", found.job, found.key, "--body").stdout_bytes == world.stores.parked_table.body(found)
     replay = ("replay", "--reason", reason, "--yes", "--patience", "0")
     off = sluice(*replay, SLUICE_CAPABILITIES="")
     assert (off.exit_code, off.stdout.splitlines()[-1]) == (1, "1 of an unknown stage")
-    assert entries(on_azurite)[reason] == found
+    assert entries(world)[reason] == found
     sent = sluice(*replay)
     assert (sent.exit_code, sent.stdout.splitlines()[-1]) == (1, "1 no answer")
-    assert on_azurite.take_dropped() == 1
-    on_azurite.pump()
-    assert on_azurite.order("order-1").phase == "confirmed"
+    assert world.take_dropped() == 1
+    world.pump()
+    assert world.order("order-1").phase == "confirmed"
     again = sluice(*replay, "--again")
     assert (again.exit_code, again.stdout.splitlines()[-1]) == (0, "1 done before")
-    assert on_azurite.take_dropped() == 0
+    assert world.take_dropped() == 0

@@ -7,18 +7,10 @@ import asyncio
 import json
 from datetime import timedelta
 
-import pytest
-
 from capabilities.registration import http
 from capabilities.registration.public_messages import PlaceOrder
 from shared.azure import BUS, tally_requests
 from shared.processes import EVENT_SHARDS, SHARDS
-
-
-@pytest.fixture
-def world(in_memory):
-    """Its storage is in memory."""
-    return in_memory
 
 
 def place(world, order, **fields):

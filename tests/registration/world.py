@@ -65,13 +65,10 @@ class HandClock:
 class World(ExitStack):
     """One process of the app."""
 
-    def __init__(self, settings, environ, storage=None):
-        """Begin on the storage that the settings name, or on one in memory."""
+    def __init__(self, settings, environ):
         super().__init__()
         self.settings, self.environ, self.clock, self._numbers = settings, environ, HandClock(), iter(range(1000))
         self.connections = self.enter_context(Connections.parse(environ))
-        if storage:
-            storage.serve(self.connections)
         self.choice = settings.capability("registration").choice
         self.restart()
         client = self.enter_context(self.connections.bus_client())

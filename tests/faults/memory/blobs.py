@@ -41,6 +41,9 @@ class Blobs:
             return self._create(container)
         if blobs is None:
             return refusal(404, "ContainerNotFound")
+        if not name and asked.method == "DELETE":
+            del self.content[container]
+            return Reply(202)
         if not name:
             return _listed(container, blobs, asked.query)
         refused = _condition(blobs.get(name), asked) or _lease_condition(blobs.get(name), asked)

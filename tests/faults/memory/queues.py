@@ -31,8 +31,14 @@ class Queues:
         """Answer one request."""
         name, _, rest = asked.path.partition("/")
         queue = self.content.get(name)
+        if asked.method == "PUT" and not rest:
+            self.content.setdefault(name, {})
+            return Reply(201 if queue is None else 204)
         if queue is None:
             return refusal(404, "QueueNotFound")
+        if asked.method == "DELETE" and not rest:
+            del self.content[name]
+            return Reply(204)
         if asked.query.get("comp") == "metadata":
             return Reply(200, headers={"x-ms-approximate-messages-count": str(len(queue))})
         _, _, message = rest.partition("/")

@@ -27,20 +27,19 @@ class Tables:
         """Answer one request."""
         if asked.path == "$batch":
             return self._batch(asked)
-        entity = _ENTITY.fullmatch(asked.path)
-        if entity:
-            table = self.content[entity[1]]
-            key = entity[2].replace("''", "'"), entity[3].replace("''", "'")
-            if asked.method == "GET":
-                return self._get(table, key)
-            return self._write(table, key, asked)
         if asked.path == "Tables":
             return self._create(json.loads(asked.body)["TableName"])
-        if asked.method == "DELETE":
-            del self.content[_TABLE.fullmatch(asked.path)[1]]
+        if removed := _TABLE.fullmatch(asked.path):
+            del self.content[removed[1]]
             return Reply(204)
-        table = self.content[asked.path.removesuffix("()")]
-        return self._insert(table, asked) if asked.method == "POST" else _queried(table, asked.query)
+        entity = _ENTITY.fullmatch(asked.path)
+        table = self.content.get(entity[1] if entity else asked.path.removesuffix("()"))
+        if table is None:
+            return _refusal(404, "TableNotFound")
+        if not entity:
+            return self._insert(table, asked) if asked.method == "POST" else _queried(table, asked.query)
+        key = entity[2].replace("''", "'"), entity[3].replace("''", "'")
+        return self._get(table, key) if asked.method == "GET" else self._write(table, key, asked)
 
     def _create(self, name):
         if name in self.content:
