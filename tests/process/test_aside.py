@@ -6,18 +6,23 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
 
+import msgspec
 import pytest
 
+from shared.errors import NoSlotError, ResultNotSentError
 from shared.ledger import JobState
+from shared.messages import Delivery, decode
 from shared.operating.job_acts import OutputKind
 from shared.operating.replay import ReplayPace, Selection
 from shared.parked.entry import EntryState, transactions_key
 from shared.parked.poison_policy import DEFAULT_POLICY
+from shared.pipeline.process import work_stages
+from shared.pipeline.results import ResultStore
 from tests.faults.journal import Journal
 from tests.faults.memory.storage import MemoryStorage
 from tests.faults.sales import Sales
 from tests.faults.world import SETTINGS, World, sales
-from tests.process.test_so_far import world as failing_world
+from tests.process.test_so_far import fail, world as failing_world
 
 LAST = DEFAULT_POLICY.deliveries
 #: A world whose workload fails for two of thirteen sales, and knows its calls.
@@ -42,7 +47,8 @@ class Counting(Sales):
     def combine(self, mapped):
         """Fail here, if so told."""
         if self.how == "combine" and any(sale.shop in self.breaks_at for sale in mapped):
-            raise self.breaks_at["odd"]
+            error = self.breaks_at["odd"]()
+            raise error
         return super().combine([sale if self.how == "map" else self._sold(sale) for sale in mapped])
 
     def _sold(self, sale):
@@ -221,3 +227,154 @@ def test_a_job_pauses_when_many_are_set_aside():
         app.host().run()
     assert (made.job.state, made.job.aside) == (JobState.COMPLETED_WITH_PARKED, 8)
     made.close()
+
+
+# One chunk, delivery by delivery.
+
+
+def replays(world):
+    """Return the message of the replay, after the entry was marked as one that is replayed."""
+    put = []
+    with world.process() as process:
+        entry = world.aside
+        replayed = process.parked.change(entry, replace(entry, state=EntryState.REPLAYED, replays=entry.replays + 1))
+        stage = work_stages(process.ledger, lambda _entry, body: put.append(body), None)[1]
+        stage.put_back(replayed, process.parked.body(replayed))
+    (body,) = put
+    return body
+
+
+@pytest.fixture
+def credited(world):
+    """A world of which one transaction is set aside, and that is credited."""
+    world.bad = {SEVENTH}
+    fail(world, *range(1, LAST))
+    world.deliver(LAST)
+    world.settle()
+    return world
+
+
+def test_the_message_is_that_of_the_chunk_with_a_mark(credited):
+    """A worker of 0.4.0 waits for a newer one by its version, and does not run the whole chunk."""
+    message = decode(replays(credited))
+    assert message == msgspec.structs.replace(credited.message, aside=True, again=True, v=3)
+
+
+def test_the_entry_comes_before_the_result(world):
+    """Whoever dies between the two leaves an entry too many. The other order would hide a transaction."""
+    world.bad, seen = {SEVENTH}, []
+    fail(world, *range(1, LAST))
+    with world.process() as process:
+        send = process.processor._tools.send
+        watched = replace(process.processor._tools, send=lambda result: (seen.append(world.aside), send(result)))
+        process.processor._tools = watched
+        process.processor.handle(Delivery(queue="work-00", message_id="m", body=world.body, count=LAST))
+    assert [entry.state for entry in seen] == [EntryState.OPEN]
+
+
+def test_a_result_without_an_answer_is_stored_and_told_again(world):
+    """The next delivery runs nothing. So does that of a replay."""
+    world.bad = {SEVENTH}
+    fail(world, *range(1, LAST))
+
+    def deliver_unanswered(count, body):
+        with world.process() as process:
+            tools = process.processor._tools
+            process.processor._tools = replace(tools, send=unanswered)
+            with pytest.raises(ResultNotSentError):
+                process.processor.handle(Delivery(queue="work-00", message_id="m", body=body, count=count))
+
+    def unanswered(_result):
+        raise ResultNotSentError("the bus does not answer")
+
+    deliver_unanswered(LAST, world.body)
+    calls = len(world.calls)
+    world.deliver(LAST + 1)
+    (told,) = world.sent
+    assert (len(world.calls), told.blob, told.parked.items, told.v) == (calls, f"{world.job}/1/0", 1, 2)
+    world.settle()
+    world.bad.clear()
+    body = replays(world)
+    deliver_unanswered(1, body)
+    calls = len(world.calls)
+    world.deliver(2, body=body)
+    (told,) = world.sent
+    assert (len(world.calls), told.blob) == (calls, f"{world.job}/1/0+{world.row.hash[:16]}")
+    assert (told.extends, told.v) == (world.row.hash, 2)
+    world.settle()
+    assert (world.row.aside, world.row.totals.accepted.items) == (0, 10)
+
+
+def test_a_replay_of_what_has_passed_runs_nothing(credited):
+    """A second message of the same entry, or one after another replay."""
+    body = replays(credited)
+    credited.bad.clear()
+    credited.deliver(1, body=body)
+    credited.settle()
+    calls = len(credited.calls)
+    credited.deliver(1, body=body)
+    assert (len(credited.calls), credited.sent) == (calls, [])
+
+
+def test_of_two_results_that_extend_one_the_first_counts(credited):
+    """They may differ: another service answered. The second changes nothing."""
+    body = replays(credited)
+    credited.bad.clear()
+    credited.deliver(1, body=body)
+    credited.workload.map = lambda sale, _number: (sale.shop or "none", sale.amount * 2)
+    credited.deliver(1, body=body)
+    first, second = credited.sent
+    assert first.hash != second.hash
+    credited.settle()
+    assert credited.row.hash == first.hash
+
+
+def test_a_replay_waits_until_its_chunk_is_credited(world):
+    """It is delivered again."""
+    world.bad = {SEVENTH}
+    fail(world, *range(1, LAST))
+    world.deliver(LAST)
+    with pytest.raises(NoSlotError, match="it is not credited yet"):
+        world.deliver(1, body=replays(world))
+
+
+def test_a_message_of_an_entry_that_is_open_again_is_dropped(credited):
+    """Its process died between the entry and the acknowledgement."""
+    body = replays(credited)
+    credited.deliver(1, body=body)
+    assert (credited.aside.state, credited.aside.returns) == (EntryState.OPEN, 1)
+    calls = len(credited.calls)
+    credited.deliver(2, body=body)
+    assert (len(credited.calls), credited.aside.returns) == (calls, 1)
+
+
+def test_a_replay_that_kills_its_worker_comes_back(credited):
+    """It has no process of its own."""
+    body = replays(credited)
+    with credited.process() as process:
+        for count in range(2, LAST + 1):
+            process.attempts.note_begun(f"{credited.job}|{transactions_key(0, 1)}", count)
+    credited.deliver(LAST + 1, body=body)
+    assert (credited.aside.state, credited.aside.reason) == (EntryState.OPEN, "killed_its_worker")
+
+
+def test_a_chunk_whose_pieces_cannot_be_merged_is_parked_as_a_whole(world):
+    """Its entry has the failure of `merge`."""
+    world.bad = {SEVENTH}
+    world.workload.merge = lambda _left, _right: 1 / 0
+    fail(world, *range(1, LAST))
+    world.deliver(LAST)
+    assert (world.aside, world.entry.reason) == (None, "failed:ZeroDivisionError")
+    assert [sent.reason for sent in world.sent] == ["failed:ZeroDivisionError"]
+
+
+def test_a_large_result_is_stored_behind_its_entry(world):
+    """And its message names the blob."""
+    world.bad = {SEVENTH}
+    world.workload.combine = lambda mapped: {f"{shop}{n}": Decimal(n) / 7 for shop, _ in mapped for n in range(30_000)}
+    world.deliver(LAST)
+    (told,) = world.sent
+    assert (told.blob, told.parked.items) == (f"{world.job}/1/0", 1)
+    with world.process() as process:
+        stored = ResultStore(process.connections.blobs.get_container_client("results")).find(world.message)
+    assert stored.result.parked.items == 1

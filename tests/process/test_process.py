@@ -201,12 +201,12 @@ def test_a_workload_that_leaves_parks_at_the_fifth_delivery_with_its_place_and_i
             words = rf"1 of 10 is tried again: SystemExit at leave \(test_process\.py:\d+\), try {count} of 5"
             assert re.fullmatch(words, failed.words)
         worker.submit(world.deliver, DEFAULT_POLICY.deliveries).result()
-    entry = world.entry
+    entry = world.aside
     assert (entry.reason, entry.attempts, entry.state) == ("failed:SystemExit", 5, EntryState.OPEN)
     found = "SystemExit: no price today; 1 of 10 transactions failed"
     assert (entry.found, entry.failed_item) == (found, world.message.first_id + 7)
     assert entry.place.startswith("test_process.py:")
-    assert [sent.reason for sent in world.sent] == ["failed:SystemExit"]
+    assert [(sent.reason, sent.accepted.items, sent.parked.items) for sent in world.sent] == [(None, 9, 1)]
 
 
 def test_each_failure_is_noted_until_the_chunk_is_done_or_parked(world):
@@ -229,7 +229,7 @@ def test_a_parked_chunk_names_the_place_and_the_transaction(world):
     numbers = iter(range(100))
     world.workload.fault = lambda sale: fail(sale) if next(numbers) == 7 else None
     world.deliver(DEFAULT_POLICY.deliveries)
-    entry, first = world.entry, world.message.first_id
+    entry, first = world.aside, world.message.first_id
     assert (entry.first_item, entry.failed_item) == (first, first + 7)
     assert entry.place.startswith("test_process.py:")
 

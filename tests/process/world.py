@@ -14,11 +14,11 @@ from azure.servicebus.exceptions import ServiceBusError
 
 from shared.azure.connections import Connections
 from shared.errors import ResultNotSentError
-from shared.ledger import MERGED_MOST, ChunkRow, Job, PlanBlob, TableLedger
+from shared.ledger import MERGED_MOST, ChunkRow, Job, JobState, PlanBlob, TableLedger, settle
 from shared.memory import Memory
 from shared.messages import ChunkMessage, Delivery, encode
 from shared.parked.cause_index import CauseIndex
-from shared.parked.entry import chunk_key
+from shared.parked.entry import chunk_key, transactions_key
 from shared.parked.overflow import Overflow
 from shared.parked.parked_table import ParkedTable
 from shared.parked.parking import Deliveries, Parking
@@ -29,7 +29,16 @@ from shared.payload.reading import WORK, PayloadReader
 from shared.pipeline.call_limits import Paced
 from shared.pipeline.outputs import run_in_parts
 from shared.pipeline.process import Processor, Tools
-from shared.pipeline.results import ResultStore, StoredResult, hash_result, open_content, read_result, unpack_result
+from shared.pipeline.results import (
+    GroupBlobs,
+    ResultStore,
+    StoredResult,
+    assemble,
+    hash_result,
+    open_content,
+    read_result,
+    unpack_result,
+)
 from shared.pipeline.so_far import SoFarStore
 from shared.workloads import Line, Rejected, Total
 from shared.workloads.registry import Workloads
@@ -177,6 +186,12 @@ class World:
             return process.parked.find(self.job, chunk_key(0, 1))
 
     @property
+    def aside(self):
+        """The entry of what was set aside of the chunk."""
+        with self.process() as process:
+            return process.parked.find(self.job, transactions_key(0, 1))
+
+    @property
     def stored(self):
         """The stored result of the chunk."""
         with self.process() as process:
@@ -195,6 +210,45 @@ class World:
             )
             row = ChunkRow(job=self.job, chunk=0, state=state, revision=1, settled_at=NOON)
             assert process.ledger.commit(process.ledger.insert(job)[0], [row])
+
+    def settle(self):
+        """Have the results in the messages credited, as settlers do, and the messages gone."""
+        with self.process() as process:
+            groups = GroupBlobs(process.connections.blobs.get_container_client("results"))
+            for result in self.sent:
+                job = process.ledger.read(self.job) or process.ledger.insert(self.planned)[0]
+                known = process.ledger.rows_of(self.job, [0])
+                settled = settle(job, known, [result], NOON)
+                assert not settled.refused
+                if settled.rows:
+                    (row,) = settled.rows
+                    if result.content is not None:
+                        blob = assemble(self.job, [(row, open_content("", result.content, result.hash))])
+                        groups.put(blob)
+                        row = blob.place(row)
+                    assert process.ledger.commit(settled.job, [row])
+            self.sent.clear()
+
+    @property
+    def planned(self):
+        """The job's row before anything of it has ended: one more chunk is left."""
+        return Job(
+            job=self.job,
+            content_hash="",
+            workload="sales",
+            accepted_at=NOON,
+            state=JobState.RUNNING,
+            items=2 * self.message.items,
+            chunks=2,
+            dispatch_cursor=2,
+            plan=PlanBlob("p", "e"),
+        )
+
+    @property
+    def row(self):
+        """The row of the chunk."""
+        with self.process() as process:
+            return process.ledger.rows_of(self.job, [0]).get(0)
 
     @property
     def told(self):

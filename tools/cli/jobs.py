@@ -137,16 +137,22 @@ def output(
     rejected: Annotated[bool, typer.Option("--rejected", help="The rejected lines, with their reasons.")] = False,
     lines: Annotated[bool, typer.Option("--lines", help="The lines of the accepted transactions.")] = False,
     totals: Annotated[bool, typer.Option("--totals", help="The totals by account.")] = False,
+    parked: Annotated[bool, typer.Option("--parked", help="The transactions that are parked one by one.")] = False,
     settings: SettingsOption = None,
 ) -> None:
     """Write the outputs of a finished job to standard output, as newline-delimited JSON.
 
     With --rejected also of a job that is not finished: those of the chunks that are done.
     """
-    wanted = {OutputKind.REJECTED: rejected, OutputKind.LINES: lines, OutputKind.TOTALS: totals}
+    wanted = {
+        OutputKind.REJECTED: rejected,
+        OutputKind.LINES: lines,
+        OutputKind.TOTALS: totals,
+        OutputKind.PARKED: parked,
+    }
     kinds = [kind for kind, is_wanted in wanted.items() if is_wanted] or [OutputKind.OUTPUT]
     if len(kinds) > 1:
-        raise typer.BadParameter("say --rejected, --lines or --totals, only one of them")
+        raise typer.BadParameter("say --rejected, --lines, --totals or --parked, only one of them")
     with connected(settings) as connections:
         stores = Stores(connections)
         found = find_job(stores, job)
