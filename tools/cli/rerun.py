@@ -90,17 +90,21 @@ def in_words(run: DryRun) -> list[str]:
     lines = [
         f"{compared}, {run.cpu_seconds:.1f} s CPU: accepted {accepted}, rejected {rejected}",
         *(f"{name} of {what}: {amount:+f}" for what, name, amount in _list_sums(run)),
-        *_first(run.missing, "no result to compare with", lambda one: f"chunk {one.chunk}: {_why_missing(one)}"),
-        *_first(run.failures, "chunks fail", _describe_failure),
-        *_first(run.differing, "chunks differ", lambda one: f"chunk {one.chunk}: {_describe_chunk(one)}"),
+        *_first(
+            run.missing,
+            "chunks without a result to compare with",
+            lambda one: f"chunk {one.chunk}: {_why_missing(one)}",
+        ),
+        *_first(run.failures, "chunks that fail", _describe_failure),
+        *_first(run.differing, "chunks that differ", lambda one: f"chunk {one.chunk}: {_describe_chunk(one)}"),
         *_first(
             run.rejections,
-            "transactions are rejected otherwise",
+            "transactions that are rejected otherwise",
             lambda one: f"{one.number}: {one.before or 'accepted'} -> {one.now or 'accepted'}",
         ),
         *_first(
             run.lines,
-            f"lines are others, of {_sides(run.line_counts)}",
+            f"lines that are others, of {_sides(run.line_counts)}",
             lambda one: f"chunk {one.chunk}, line {one.place}: {one.before or 'none'} -> {one.now or 'none'}",
         ),
         *_describe_totals(run),
@@ -122,7 +126,7 @@ def _first(found: Counted[T], what: str, describe: Callable[[T], str]) -> Iterat
     """Yield a heading with the number of differences, and the first of them."""
     if not found.count:
         return
-    yield f"{found.count:,} {what}"
+    yield f"{what}: {found.count:,}"
     yield from (f"  {describe(one)}" for one in found.first[:SHOWN])
     if found.count > SHOWN:
         yield "  …  more: --json"
@@ -151,7 +155,8 @@ def _describe_totals(run: DryRun) -> Iterator[str]:
     differ = len(changes) - new - gone
     said = f"accounts {run.totals.equal + len(changes):,}: {run.totals.equal:,} equal, {differ:,} differ, {new:,} new, {gone:,} gone"
     amounts = ", ".join(f"{name} {amount:+f}" for name, amount in run.totals.amounts.items())
-    yield "; ".join(filter(None, (said, amounts)))
+    if run.totals.equal or changes:
+        yield "; ".join(filter(None, (said, amounts)))
     yield from (f"  {_describe_account(one)}" for one in changes[:SHOWN])
     if len(changes) > SHOWN:
         yield "  …  all: --json"
@@ -234,7 +239,9 @@ def _totals_document(run: DryRun, totals: TotalsDifference) -> dict[str, Any]:
         "stored": run.is_whole,
         "equal": totals.equal,
         "amounts": texts(totals.amounts),
-        "accounts": [asdict(one) for one in totals.changes],
+        "accounts": [
+            {"account": one.account, "total_before": one.before, "total_now": one.now} for one in totals.changes
+        ],
     }
 
 
