@@ -1,4 +1,4 @@
-"""What differs between two results of the same transactions: rejections, lines, totals by account. Pure.
+"""Compares two results of the same transactions: rejections, lines, totals by account. Pure.
 
 Of each kind all are counted, and the first hundred kept. Of accounts all are kept: they are as many as a merged partial holds.
 """
@@ -28,7 +28,7 @@ _HASHES: Final = 1 << 256
 
 
 class Sides(NamedTuple, Generic[T]):
-    """What was before, and what is now."""
+    """The two sides of a comparison."""
 
     before: T
     now: T

@@ -82,7 +82,7 @@ def _progress(job: str, *, is_shown: bool) -> Iterator[Callable[[int, int], None
 
 
 def in_words(run: DryRun) -> list[str]:
-    """Return what a dry run has found, for a person."""
+    """Return the findings of a dry run for a person."""
     accepted, rejected = (_sides(Sides(one.before.items, one.now.items)) for one in (run.accepted, run.rejected))
     compared = (
         f"{run.compared:,} of {run.chunks:,} chunks ({run.transactions:,} transactions) of revision {run.revision}"
@@ -138,7 +138,9 @@ def _why_missing(one: MissingResult) -> str:
 
 def _describe_failure(one: ChunkFailure) -> str:
     whose = "" if one.number is None else f"transaction {one.number}: "
-    return f"chunk {one.chunk}: {whose}{one.found}{f' at {one.place}' if one.place else ''}"
+    # The others are Sluice's own.
+    where = one.place.partition(" < ")[0]
+    return f"chunk {one.chunk}: {whose}{one.found}{where and f' at {where}'}"
 
 
 def _describe_chunk(one: ChunkDifference) -> str:
@@ -189,7 +191,7 @@ def _describe_output(output: Sides[LineSum]) -> Iterator[str]:
 
 
 def run_document(run: DryRun) -> dict[str, Any]:
-    """Return what a dry run has found, for a program."""
+    """Return the findings of a dry run for a program."""
     return {
         "job": run.job,
         "revision": run.revision,
