@@ -50,7 +50,7 @@ class Counted(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class RejectionChange:
-    """A transaction that is rejected otherwise. None: it is accepted."""
+    """A transaction that is rejected otherwise. None stands for an accepted one."""
 
     number: int
     before: str | None
@@ -59,7 +59,7 @@ class RejectionChange:
 
 @dataclass(frozen=True, slots=True)
 class LineChange:
-    """A line of a chunk that is another, by its place there. None: there is none."""
+    """A line of a chunk that is another, by its place there. None stands for a line that is not there."""
 
     chunk: int
     place: int
@@ -69,7 +69,7 @@ class LineChange:
 
 @dataclass(frozen=True, slots=True)
 class AccountChange:
-    """An account whose total is another. None: there is none."""
+    """An account whose total is another. None stands for a total that is not there."""
 
     account: str
     before: Mapping[str, Any] | None

@@ -1,4 +1,4 @@
-"""A dry run of a real finished job on Azurite: the same code differs in nothing, other code in what it changes."""
+"""A dry run of a real finished job on Azurite: the same code finds nothing, other code finds its changes."""
 
 import asyncio
 from contextlib import contextmanager, nullcontext
@@ -112,7 +112,7 @@ def publish(app, job, shops):
 
 @pytest.fixture
 def runner(app):
-    """What runs dry over the app's storage, by other clients."""
+    """A runner over the app's storage, by other clients."""
     return build_dry_runner(Stores(app.others, clock=app.clock), SETTINGS)
 
 
@@ -142,7 +142,7 @@ def everything(connections):
 
 @pytest.mark.parametrize(("wanted", "compared"), [("all", 6), ("50%", 3), ("1", 1), ("600", 6)])
 def test_the_same_code_differs_in_nothing_and_writes_nothing(app, run, wanted, compared):
-    """Over all chunks, against what was stored; over some, against their results. Storage is the same, byte for byte."""
+    """Over all chunks, against the stored totals, and over some, against their results. Storage is the same, byte for byte."""
     before = everything(app.others)
     found = run(Sales(), wanted)
     assert not found.differs
@@ -261,6 +261,16 @@ def test_calls_with_limits_wait_for_their_turns(app, runner):
 
     with pytest.raises(DryRunError, match=r"other processes have the limit bank \(100/s\): try again"):
         replace(runner, pace=refuse).run(app.read("done"), Limited(), "all", may_call=True)
+
+
+def test_limits_are_kept_by_the_leases_of_the_app(app):
+    """They are all that a dry run writes, and they are given back."""
+    runner, before = build_dry_runner(Stores(app.others), SETTINGS), everything(app.others)
+    assert not runner.run(app.read("done"), Limited(), "all", may_call=True).differs
+    after = everything(app.others)
+    changed = {name for name in before | after if before.get(name) != after.get(name)}
+    assert {(name[0], name[1].rpartition("-")[0]) for name in changed} == {("permits", "rate-bank")}
+    assert {after[name][2] for name in changed} == {"available"}
 
 
 def test_a_job_without_a_plan_or_a_payload_is_refused(app, runner):
