@@ -13,10 +13,11 @@ from shared.errors import CallsOutsideError, DryRunError, FinishRefusedError, Jo
 from shared.ledger import Job
 from shared.operating import choose_chunks
 from shared.operating.differences import MOST_KEPT, Counted
+from shared.pipeline import CUT_ABOVE, Finisher
 from shared.publish import Publisher
 from shared.topology import payload_container, submission_queue, topology
 from shared.workloads import Line, Rejected, Total
-from tests.faults.sales import PERMANENT, LinedSales, LongLinedSales
+from tests.faults.sales import PERMANENT, LinedSales, LongLinedSales, SplitSales
 from tests.faults.world import NOON, SETTINGS, SMALL, sales
 from tests.pipeline.whole_app import running_app
 from tests.process.world import Sales
@@ -175,7 +176,7 @@ def test_a_changed_tariff_names_the_accounts_with_their_amounts(run, wanted):
 
 
 def test_what_is_rejected_otherwise_is_named_by_number(app, run):
-    """One that was accepted, and one with another reason; an account that is gone."""
+    """One that was accepted, and one with another reason. An account is gone."""
     found, first = run(Stricter()), app.read("done").id_base
     assert [(one.number - first, one.before, one.now) for one in found.rejections.first] == [
         (3, None, "not_ours: c"),
@@ -313,6 +314,23 @@ def test_each_chunk_is_told_of(run):
     assert told == [(1, 2), (2, 2)]
 
 
+@pytest.mark.parametrize("cut_above", [CUT_ABOVE, 0])
+def test_totals_in_shards_are_the_other_side_too(cut_above):
+    """Those of all partitions, and the lines of all parts, in whichever order they were written."""
+    with running_app(workload=SplitSales()) as app:
+        finisher = app.app.stages.finisher
+        made = Finisher(replace(finisher._tools, shard_bytes=1, span_bytes=1))
+        finisher._segments = replace(made._segments, segment_chunks=2, shards=4, cut_above=cut_above)
+        finisher._shards = made._shards
+        publish(app, "sharded", "abcdefgh")
+        app.work_off()
+        job, stores = app.read("sharded"), Stores(app.others, clock=app.clock)
+        assert len({one["PartitionKey"] for one in stores.totals.rows("sharded", 1)}) > 1
+        runner = build_dry_runner(stores, SETTINGS)
+        found = runner.run(job, SplitSales(), "all")
+        assert (found.differs, found.totals.equal, found.output.before.count) == (False, 8, 8)
+
+
 @pytest.mark.parametrize("workload", [LinedSales, LongLinedSales])
 def test_lines_are_compared_one_by_one(workload):
     """The same ones, others, and none: long ones too, which lie apart from their results."""
@@ -362,7 +380,7 @@ def test_chunks_are_evenly_spaced(wanted, chunks, chosen):
 
 @pytest.mark.parametrize("wanted", ["", "0", "0%", "101%", "-1", "1.5", "some", "1 %"])
 def test_what_names_no_chunks_is_refused(wanted):
-    """With what may be written."""
+    """With the forms that are taken."""
     with pytest.raises(ValueError, match="write a number of them, a share such as 1%, or all"):
         choose_chunks(wanted, 3)
 
