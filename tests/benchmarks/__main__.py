@@ -26,6 +26,7 @@ BENCHMARKS = (
     "gate",
     "rooms",
     "console",
+    "command_start",
     "causes",
     "throttled",
     "storm",

@@ -1,5 +1,6 @@
 """The command's groups and commands: each is imported when it is called. Those of capabilities are among them."""
 
+import gc
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -65,6 +66,13 @@ class Groups(TyperGroup):
             line = f"{group.meaning[:1].upper()}{group.meaning[1:]}."
             return TyperCommand(cmd_name, help=line, rich_help_panel=f"Capability {capability.name}")
         return _made(cmd_name, capability.load(group.app))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the words name. From here on it does its own work, and makes garbage."""
+        try:
+            return super().resolve_command(ctx, args)
+        finally:
+            gc.enable()
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help. It imports no command."""
