@@ -302,12 +302,6 @@ class App(Closing):
         self.stores.close()
 
 
-def build_entry_reader(stores: Stores) -> EntryReader:
-    """Return a reader with memory of its own."""
-    read = PayloadReader(PayloadStores(stores.container), Memory(WORK))
-    return EntryReader(table=stores.parked_table, read=read, audit=stores.audit)
-
-
 def build_dry_runner(stores: Stores, settings: Settings) -> DryRunner:
     """Return a runner with memory of its own."""
     return DryRunner(
@@ -319,3 +313,9 @@ def build_dry_runner(stores: Stores, settings: Settings) -> DryRunner:
         pace=CallLimits(stores.slots, stores.clock, settings.limits).pace,
         merged_most=settings.merged_most,
     )
+
+
+def build_entry_reader(stores: Stores) -> EntryReader:
+    """Return a reader with memory of its own."""
+    read = PayloadReader(PayloadStores(stores.container), Memory(WORK))
+    return EntryReader(table=stores.parked_table, read=read, audit=stores.audit)

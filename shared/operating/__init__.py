@@ -5,10 +5,10 @@ Reading order:
 - `audit`: a row before the effect, its result after
 - `gate_acts`: gates are opened and closed; all gates, with the work behind each
 - `job_acts`: paused jobs are resumed, rules put in force; a job with everything around it, and the lines that it made
-- `dry_run`: chunks of a job run again without writing, and compared with their results; `differences` compares
 - `prefixes`: the one name that a person typed the beginning of
 - `parked_acts`: parked messages are replayed by cause, or discarded; the transactions of each
 - `replay`, `replay_record`: a selection is replayed as a row, which any process steps
+- `dry_run`: chunks of a job run again without writing, and compared with their results; `differences` compares
 """
 
 from shared.operating.audit import (
