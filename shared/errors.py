@@ -4,6 +4,7 @@
   - StorageUnavailableError, ContentionError
   - ActRepeatedError, ActStaleError
   - LeaseLostError, NoReplayError
+  - DryRunError, CallsOutsideError
   - AmbiguousError
   - RefusedError, PayloadTamperedError
   - NewerVersionError
@@ -63,6 +64,14 @@ class LeaseLostError(SluiceError):
 
 class NoReplayError(SluiceError):
     """No replay has this id."""
+
+
+class DryRunError(SluiceError):
+    """A dry run cannot compare."""
+
+
+class CallsOutsideError(DryRunError):
+    """A dry run would call others, and its caller does not allow that."""
 
 
 class AmbiguousError(SluiceError):

@@ -2,10 +2,16 @@
 
 Reading order:
 
-- `app`: its verbs, the timer, and the lines of parked entries, for pages and commands.
+- `app`: its verbs, the timer, the lines of parked entries and dry runs, for pages and commands.
 - `stages`: the construction of the stages, and of the tasks of this process and of the fleet.
 - `stores`: the tables, containers, queues and topics of an installation.
 """
 
-from shared.app.app import App as App, BuildSite as BuildSite, Parts as Parts, build_entry_reader as build_entry_reader
+from shared.app.app import (
+    App as App,
+    BuildSite as BuildSite,
+    Parts as Parts,
+    build_dry_runner as build_dry_runner,
+    build_entry_reader as build_entry_reader,
+)
 from shared.app.stores import TRANSACTION_IDS as TRANSACTION_IDS, Stores as Stores

@@ -2,7 +2,7 @@
 
 The app's one timer: starts all that a lost message would have started. With nothing due it makes two requests.
 
-Builds what reads the lines of parked entries: only pages and commands need it.
+Builds what reads the lines of parked entries, and what runs chunks without writing: only pages and commands need them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,7 @@ from shared.errors import SettingsError, SluiceError
 from shared.gate import TAKES_FOR, GateTick
 from shared.memory import Memory
 from shared.messages import Delivery, room_of_work
-from shared.operating import EntryReader
+from shared.operating import DryRunner, EntryReader
 from shared.parked import drain_poison, park_dead_result
 from shared.payload import WORK, PayloadReader, PayloadStores
 from shared.pending import (
@@ -45,7 +45,7 @@ from shared.pending import (
     Pointer,
     Range,
 )
-from shared.pipeline import Net, Received, Settled, check_limits
+from shared.pipeline import CallLimits, Net, Received, Settled, check_limits
 from shared.settings import Dequeue, Settings
 from shared.signals import Hint
 from shared.telemetry import describe_error, events, place, tell
@@ -302,6 +302,19 @@ class App(Closing):
         self.takeovers.close()
         self.parts.close()
         self.stores.close()
+
+
+def build_dry_runner(stores: Stores, settings: Settings) -> DryRunner:
+    """Return a runner with memory of its own."""
+    return DryRunner(
+        ledger=stores.ledger,
+        plans=stores.plans,
+        read=PayloadReader(PayloadStores(stores.container), Memory(WORK)),
+        results=stores.container("results"),
+        outputs=stores.output_reader,
+        pace=CallLimits(stores.slots, stores.clock, settings.limits).pace,
+        merged_most=settings.merged_most,
+    )
 
 
 def build_entry_reader(stores: Stores) -> EntryReader:

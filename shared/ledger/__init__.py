@@ -79,6 +79,7 @@ from shared.ledger.settlement import (
     judge_silence as judge_silence,
     over_since as over_since,
     pause_too_large as pause_too_large,
+    read_portion as read_portion,
     read_turn as read_turn,
     read_watermark as read_watermark,
     result_blob as result_blob,

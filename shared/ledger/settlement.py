@@ -107,7 +107,7 @@ def row_of(result: Result, now: datetime) -> ChunkRow:
         state=ChunkState.DONE if result.reason is None else ChunkState.PARKED,
         revision=result.revision,
         settled_at=now,
-        totals=Totals(_portion(result.accepted), _portion(result.rejected), _portion(result.parked)),
+        totals=Totals(read_portion(result.accepted), read_portion(result.rejected), read_portion(result.parked)),
         blob=result.blob,
         hash=result.hash,
         length=result.length,
@@ -119,7 +119,8 @@ def row_of(result: Result, now: datetime) -> ChunkRow:
     )
 
 
-def _portion(outcome: PortionMessage) -> Portion:
+def read_portion(outcome: PortionMessage) -> Portion:
+    """Return the portion that a message tells of."""
     if outcome.sums is None:
         return Portion(outcome.items, unknown=1)
     return Portion(outcome.items, amounts(outcome.sums))

@@ -8,6 +8,7 @@ Reading order:
 - `prefixes`: the one name that a person typed the beginning of
 - `parked_acts`: parked messages are replayed by cause, or discarded; the transactions of each
 - `replay`, `replay_record`: a selection is replayed as a row, which any process steps
+- `dry_run`: chunks of a job run again without writing, and compared with their results; `differences` compares
 """
 
 from shared.operating.audit import (
@@ -15,6 +16,21 @@ from shared.operating.audit import (
     AuditedAct as AuditedAct,
     AuditTable as AuditTable,
     RecordedAct as RecordedAct,
+)
+from shared.operating.differences import (
+    AccountChange as AccountChange,
+    Counted as Counted,
+    LineSum as LineSum,
+    Sides as Sides,
+    TotalsDifference as TotalsDifference,
+)
+from shared.operating.dry_run import (
+    ChunkDifference as ChunkDifference,
+    ChunkFailure as ChunkFailure,
+    DryRun as DryRun,
+    DryRunner as DryRunner,
+    MissingResult as MissingResult,
+    choose_chunks as choose_chunks,
 )
 from shared.operating.gate_acts import (
     GateActResult as GateActResult,

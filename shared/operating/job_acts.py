@@ -391,9 +391,19 @@ class OutputReader:
                 while piece := unpacked.read(_STEP):
                     yield piece
 
-    def _read_totals(self, job: Job) -> Iterator[bytes]:
+    def list_totals(self, job: Job) -> Iterator[dict[str, Any]]:
+        """Yield the totals of the job's revision, each with its account. One request for each page."""
         for row in self.totals.rows(job.job, job.revision):
-            yield json.dumps({name: _plain(value) for name, value in row.items() if name not in _OWN}).encode() + b"\n"
+            yield read_total(row)
+
+    def _read_totals(self, job: Job) -> Iterator[bytes]:
+        for row in self.list_totals(job):
+            yield json.dumps(row).encode() + b"\n"
+
+
+def read_total(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of a total as plain values, without its keys."""
+    return {name: _plain(value) for name, value in row.items() if name not in _OWN}
 
 
 def _plain(value: Any) -> Any:

@@ -18,6 +18,8 @@ from shared.pipeline.accept import Acceptance as Acceptance, Arrivals as Arrival
 from shared.pipeline.alone import Alone as Alone
 from shared.pipeline.call_limits import (
     CallLimits as CallLimits,
+    Paced as Paced,
+    Turns as Turns,
     check_limits as check_limits,
     count_seconds as count_seconds,
     find_slow as find_slow,
@@ -46,26 +48,43 @@ from shared.pipeline.feed import Feeder as Feeder
 from shared.pipeline.finish import Finisher as Finisher, FinishTools as FinishTools, is_finishing as is_finishing
 from shared.pipeline.finish_blobs import SHARDS as SHARDS, SPAN_BYTES as SPAN_BYTES, choose_shards as choose_shards
 from shared.pipeline.halts import HaltFollower as HaltFollower, Halts as Halts
-from shared.pipeline.outputs import Outputs as Outputs, TotalsTable as TotalsTable, row_of_total as row_of_total
+from shared.pipeline.line_parts import read_lines as read_lines
+from shared.pipeline.outputs import (
+    Outputs as Outputs,
+    Ran as Ran,
+    TotalsTable as TotalsTable,
+    row_of_total as row_of_total,
+    run_in_parts as run_in_parts,
+)
 from shared.pipeline.plan import (
     LARGEST as LARGEST,
     LONGEST as LONGEST,
     SMALLEST as SMALLEST,
     ChunkSizes as ChunkSizes,
+    Plan as Plan,
     PlanStore as PlanStore,
     Speed as Speed,
     Speeds as Speeds,
     choose as choose,
 )
-from shared.pipeline.process import Processor as Processor, Tools as Tools, work_stages as work_stages
+from shared.pipeline.process import (
+    PROCESS as PROCESS,
+    Processor as Processor,
+    Tools as Tools,
+    work_stages as work_stages,
+)
 from shared.pipeline.ready import ReadyTable as ReadyTable
 from shared.pipeline.results import (
     LOOKS_PROPERTY as LOOKS_PROPERTY,
     BusResults as BusResults,
+    ChunkResult as ChunkResult,
     GroupBlobs as GroupBlobs,
+    Opened as Opened,
     Received as Received,
     ResultStore as ResultStore,
+    pack_result as pack_result,
     read_parked as read_parked,
+    read_partial as read_partial,
     read_results as read_results,
 )
 from shared.pipeline.segments import (
@@ -75,6 +94,7 @@ from shared.pipeline.segments import (
     SEGMENT_CHUNKS as SEGMENT_CHUNKS,
     SEGMENT_PARTIAL as SEGMENT_PARTIAL,
     SHARD_BYTES as SHARD_BYTES,
+    MergedPartial as MergedPartial,
     choose_cuts as choose_cuts,
 )
 from shared.pipeline.settle import (
@@ -85,7 +105,7 @@ from shared.pipeline.settle import (
 )
 from shared.pipeline.so_far import SoFarStore as SoFarStore
 from shared.pipeline.start import DirectPuts as DirectPuts, Starter as Starter
-from shared.pipeline.streams import STREAM_MOST as STREAM_MOST
+from shared.pipeline.streams import LINES as LINES, STREAM_MOST as STREAM_MOST, Stream as Stream
 from shared.pipeline.sweep import (
     QueueFronts as QueueFronts,
     Stranded as Stranded,

@@ -29,10 +29,8 @@ class LineParts:
     def add(self, opened: Opened) -> int:
         """Add the lines of one result, and return how many they are."""
         head = opened.result.streams[LINES]
-        packed = opened.streams.get(LINES)
-        pieces = self._read(opened.row, head) if packed is None else _cut(head.list_frames(), packed)
         length = 0
-        for frame, content in pieces:
+        for frame, content in read_lines(self._results, opened):
             self._write(frame, content)
             length += len(content)
         if length != head.length:
@@ -61,31 +59,38 @@ class LineParts:
         self._size += frame.bytes
         self._length += frame.length
 
-    def _read(self, row: ChunkRow, head: StreamHead) -> Iterator[tuple[StreamFrame, bytes]]:
-        """Yield the frames of long lines, which were not read with the first frame of their result."""
-        place, digest = (row.offset or 0) + (row.length or 0) - head.length, hashlib.sha256()
-        for frames in group_frames(head.list_frames()):
-            length = sum(frame.length for frame in frames)
-            content = self._read_range(row, place, length)
-            digest.update(content)
-            place += length
-            yield from _cut(frames, content)
-        if digest.hexdigest() != head.sha256:
-            raise ResultRefusedError(
-                f"the lines of chunk {row.chunk} of job {row.job!r} do not have the hash in the head of result "
-                f"{row.blob!r}: restore the blob that was settled, then resume the job"
-            )
 
-    def _read_range(self, row: ChunkRow, place: int, length: int) -> bytes:
-        name = row.blob or ""
-        with expecting_an_answer(f"read lines of result {name!r}"):
-            try:
-                content: bytes = self._results.download_blob(name, offset=place, length=length).readall()
-            except ResourceNotFoundError as missing:
-                raise ResultRefusedError(
-                    f"result {name!r} is gone although chunk {row.chunk} of job {row.job!r} is done: restore the blob"
-                ) from missing
-        return content
+def read_lines(results: ContainerClient, opened: Opened) -> Iterator[tuple[StreamFrame, bytes]]:
+    """Yield the frames of a result's lines, packed. Long lines were not read with the first frame of their result."""
+    head, packed = opened.result.streams[LINES], opened.streams.get(LINES)
+    return _read_long(results, opened.row, head) if packed is None else _cut(head.list_frames(), packed)
+
+
+def _read_long(results: ContainerClient, row: ChunkRow, head: StreamHead) -> Iterator[tuple[StreamFrame, bytes]]:
+    place, digest = (row.offset or 0) + (row.length or 0) - head.length, hashlib.sha256()
+    for frames in group_frames(head.list_frames()):
+        length = sum(frame.length for frame in frames)
+        content = _read_range(results, row, place, length)
+        digest.update(content)
+        place += length
+        yield from _cut(frames, content)
+    if digest.hexdigest() != head.sha256:
+        raise ResultRefusedError(
+            f"the lines of chunk {row.chunk} of job {row.job!r} do not have the hash in the head of result "
+            f"{row.blob!r}: restore the blob that was settled, then resume the job"
+        )
+
+
+def _read_range(results: ContainerClient, row: ChunkRow, place: int, length: int) -> bytes:
+    name = row.blob or ""
+    with expecting_an_answer(f"read lines of result {name!r}"):
+        try:
+            content: bytes = results.download_blob(name, offset=place, length=length).readall()
+        except ResourceNotFoundError as missing:
+            raise ResultRefusedError(
+                f"result {name!r} is gone although chunk {row.chunk} of job {row.job!r} is done: restore the blob"
+            ) from missing
+    return content
 
 
 def group_frames(frames: list[StreamFrame]) -> Iterator[list[StreamFrame]]:

@@ -63,6 +63,40 @@ class Merged:
     lines: int
 
 
+class MergedPartial:
+    """Partials merged into one, within a bound of its bytes as JSON."""
+
+    def __init__(self, workload: AnyWorkload, most: float, remedy: str) -> None:
+        self._workload, self._most, self._remedy = workload, most, remedy
+        #: Bytes of the merged partial at its last check, and of the partials merged since.
+        self._checked_size = self._added = 0
+        with calling(workload, "combine"):
+            self.partial: Any = workload.combine([])
+
+    def add(self, found: Any, size: int) -> None:
+        """Merge a partial of so many bytes as JSON."""
+        with calling(self._workload, "merge"):
+            self.partial = self._workload.merge(self.partial, found)
+        self._check_size(size)
+
+    def _check_size(self, more: int) -> None:
+        """Measure the merged partial once enough was added that it may be too large."""
+        self._added += more
+        if self._added < max(self._most - self._checked_size, self._most // 4):
+            return
+        self._checked_size, self._added = len(msgspec.json.encode(self.partial)), 0
+        if self._checked_size > self._most:
+            raise FinishRefusedError(
+                f"the merged partial of workload {self._workload.name!r} is {self._checked_size} bytes as JSON, the "
+                f"limit is {self._most}: {self._remedy}"
+            )
+
+
+_LARGER: Final = (
+    "split the job by account, or set SLUICE_MERGED_MIB on instances that have the memory, then resume the job"
+)
+
+
 class Merger:
     """Merges partials of one revision of a job, by its workload."""
 
@@ -71,11 +105,13 @@ class Merger:
     ) -> None:
         self._results, self._outputs, self._workload = results, outputs, workload
         # A workload with `split` has its bound by the cuts of its plan.
-        self._totals, self._most = Totals(), math.inf if has_split(workload) else merged_most
-        #: Bytes of the merged partial at its last check, and of the partials merged since.
-        self._checked_size = self._added = 0
-        with calling(workload, "combine"):
-            self.partial: Any = workload.combine([])
+        self._totals, most = Totals(), math.inf if has_split(workload) else merged_most
+        self._merged = MergedPartial(workload, most, _LARGER)
+
+    @property
+    def partial(self) -> Any:
+        """All partials so far, merged."""
+        return self._merged.partial
 
     def merge(self, rows: Iterable[ChunkRow], segment: int) -> Merged:
         """Merge the partials of the done rows, and write their rejected transactions under the number of the segment."""
@@ -84,7 +120,7 @@ class Merger:
         made, lines = None, 0
         for opened in read_results(self._results, self._take_done(rows)):
             result = opened.result
-            self._add(read_partial(result, self._workload.partial), memoryview(result.partial).nbytes)
+            self._merged.add(read_partial(result, self._workload.partial), memoryview(result.partial).nbytes)
             for line in opened.rejections:
                 rejected.write_line(line)
             for line in read_parked(opened):
@@ -108,31 +144,13 @@ class Merger:
                 f"the partial of a merged segment is not a {self._workload.partial.__name__}: {error}; was the type of "
                 f"workload {self._workload.name!r} changed while the job ran? Then resume the job"
             ) from error
-        self._add(found, memoryview(partial).nbytes)
-
-    def _add(self, found: Any, size: int) -> None:
-        with calling(self._workload, "merge"):
-            self.partial = self._workload.merge(self.partial, found)
-        self._check_size(size, self.partial)
+        self._merged.add(found, memoryview(partial).nbytes)
 
     def _take_done(self, rows: Iterable[ChunkRow]) -> Iterator[ChunkRow]:
         for row in rows:
             self._totals += row.totals
             if row.state is ChunkState.DONE:
                 yield row
-
-    def _check_size(self, more: int, partial: Any) -> None:
-        """Measure the merged partial once enough was added that it may be too large."""
-        self._added += more
-        if self._added < max(self._most - self._checked_size, self._most // 4):
-            return
-        self._checked_size, self._added = len(msgspec.json.encode(partial)), 0
-        if self._checked_size > self._most:
-            raise FinishRefusedError(
-                f"the merged partial of workload {self._workload.name!r} is {self._checked_size} bytes as JSON, the "
-                f"limit is {self._most}: split the job by account, or set SLUICE_MERGED_MIB on instances that have the "
-                "memory, then resume the job"
-            )
 
 
 #: Chunks of a segment: upper bound of the results that are read again after a crash.

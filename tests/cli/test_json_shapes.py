@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from capabilities.registration.public_messages import PlaceOrder
@@ -18,6 +19,11 @@ from shared.ledger.records import Job, JobState, PlanBlob, Portion, Totals
 from shared.messages import Delivery
 from shared.operating.replay import ReplayPace, Selection
 from shared.parked.entry import ACCEPT, chunk_key, job_note
+from shared.publish import Publisher
+from shared.workloads import Line, Rejected
+from tests.faults.sales import PERMANENT, LinedSales
+from tests.faults.world import SMALL, sales
+from tests.pipeline.whole_app import running_app
 from tests.registration.conftest import installation
 from tests.registration.world import GATE
 from tools.cli.main import app
@@ -36,6 +42,7 @@ FREE = {
     "stragglers",
     "environment",
 }
+FREE |= {"amounts", "total_before", "total_now"}
 FREE |= {"requested", "reserved", "wanted", "granted", "types", "body", "row"}
 OF_REGISTRATION = {"orders", "conferences", "processes", "seats", "migrate"}
 ROW = re.compile(r"^\| `sluice ([^`]+)` \| (.+) \|$", re.MULTILINE)
@@ -107,6 +114,38 @@ def registration():
         yield world.environ
 
 
+class Others(LinedSales):
+    """Differs from the one that a job was run with in each way that a dry run finds."""
+
+    def map(self, sale, number):
+        """Reject shop d, raise for c, take a euro more of b."""
+        if sale.shop == "c":
+            raise ValueError("no c")
+        found = super().map(sale, number)
+        if sale.shop == "d":
+            return Rejected("no_d")
+        return replace(found, amount=found.amount + 1) if sale.shop == "b" else found
+
+    def lines(self, sale, number, sold):
+        """Yield the amount too."""
+        yield Line({"number": number, "amount": str(sold.amount)})
+
+
+@pytest.fixture(scope="module")
+def finished(provisioned_settings):
+    """The settings of an installation with a job that has ended, and whose workload has changed since."""
+    workload = LinedSales()
+    workload.breaks_at["p"] = PERMANENT
+    with running_app(workload=workload) as app:
+        queue = app.others.queues.get_queue_client("submissions")
+        payloads = app.others.blobs.get_container_client("payloads")
+        Publisher(queue, payloads, limits=SMALL).submit(
+            job="finished", transactions=sales(*"abcadapaaa"), workload="sales"
+        )
+        app.work_off()
+        yield {**provisioned_settings, "SluiceStorage": app.storage, "SLUICE_WORKLOADS": f"{__name__}:Others"}
+
+
 @pytest.fixture(scope="module")
 def provisioned_settings(stack_settings):
     """The settings of the run's stack."""
@@ -140,6 +179,7 @@ def test_a_command_prints_the_keys_of_the_page(command, keys, names, request, tm
     files = {"FILE": str(file), "SEED": str(tmp_path / "random.seed")}
     words = [files.get(word) or names.get(word, word) for word in command.split()]
     whose = {"publisher-env": "by_login", **dict.fromkeys(OF_REGISTRATION, "registration")}.get(words[0])
+    whose = "finished" if "rerun" in words else whose
     ran = CliRunner().invoke(app, [*words, "--json"], env=request.getfixturevalue(whose or "provisioned_settings"))
     document = json.loads(ran.stdout)
     # What is null on the page may be an object here: another test has planned an opening.

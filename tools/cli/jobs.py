@@ -17,14 +17,16 @@ from shared.operating import (
     MOST_AT_THE_DOOR,
     WRITTEN,
     OutputKind,
+    choose_chunks,
     complete_prefix,
     group_later,
 )
 from shared.parked import Entry
-from tools.cli import job_view as view
+from tools.cli import job_view as view, rerun
 from tools.cli.options import (
     FORMER_NAMES,
     PROBLEM_FOUND,
+    WRONG_CALL,
     ByOption,
     JsonOption,
     SettingsOption,
@@ -251,6 +253,47 @@ def resume_job(
             typer.confirm(f"job {found.job} is {found.state.value} ({problem}): let it go on?", abort=True)
         resumed = stores.job_operator.resume(found.job, by=by, why=why)
     typer.echo(f"job {found.job} is {resumed.state.value}: `sluice jobs watch {found.job}`")
+
+
+@app.command("rerun")
+def rerun_job(  # noqa: PLR0913 - each option of the command is an argument
+    job: JobArgument,
+    settings: SettingsOption = None,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Compare and write nothing. It must be said.")] = False,
+    chunks: Annotated[
+        str, typer.Option(metavar="SHARE", help="Evenly spaced chunks: a share such as 1%, a number of them, or all.")
+    ] = "1%",
+    workload: Annotated[str | None, typer.Option(help="Run this workload in place of the job's.")] = None,
+    calls_outside: Annotated[
+        bool, typer.Option("--calls-outside", help="Also a workload whose map is async, or has limits.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Run stored chunks of a job in this process, with the code of this folder, and compare with their results.
+
+    Status: 0 nothing differs, 1 something differs or cannot be compared, 2 the call makes no sense.
+    """
+    if not dry_run:
+        end("a rerun that writes is not built yet: add --dry-run, which compares and writes nothing", WRONG_CALL)
+    try:
+        choose_chunks(chunks, 1)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    with connected(settings) as connections:
+        stores = Stores(connections)
+        ran = rerun.run_dry(
+            stores,
+            find_job(stores, job),
+            settings,
+            chunks=chunks,
+            workload=workload,
+            calls_outside=calls_outside,
+            is_shown=not as_json,
+        )
+    typer.echo(json.dumps(rerun.run_document(ran)) if as_json else "\n".join(rerun.in_words(ran)))
+    if ran.differs:
+        raise typer.Exit(PROBLEM_FOUND)
 
 
 def count_work_queues(settings: Path | None) -> int:

@@ -9,9 +9,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-from shared.errors import RefusedError, SluiceError
+from shared.errors import RefusedError
 from shared.promises import Report, check_named
-from shared.workloads import Workloads
+from tools.cli.loaded import load_workloads
 from tools.cli.options import PROBLEM_FOUND, WRONG_CALL, JsonOption, SettingsOption
 from tools.cli.screen import clean
 from tools.cli.settings_file import add_app_to_path, load
@@ -69,14 +69,7 @@ def check(  # noqa: PLR0913 - each option of the command is an argument
 
 def _load(name: str, settings: Mapping[str, str]) -> None:
     """End the command if the app could not load the workload."""
-    try:
-        found = list(Workloads.load(name, settings))
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - user code, which may raise anything
-        _refuse(
-            str(error)
-            if isinstance(error, SluiceError)
-            else f"{name} cannot be loaded: {type(error).__name__}: {error}"
-        )
+    found = list(load_workloads(name, settings))
     if len(found) != 1:
         _refuse(f"{name!r} names {len(found)} workloads, expected one: write module:Class")
 
