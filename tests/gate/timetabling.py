@@ -12,7 +12,9 @@ NIGHTLY = "0 2 * * mon-fri"
 
 def row(line=NIGHTLY, zone="Europe/Berlin", **fields):
     """Return a timetable's row."""
-    return TimetableRow(**{"line": line, "zone": zone, "minutes": None, "by": "ann", "why": "night", "set_at": NOON} | fields)
+    return TimetableRow(
+        **{"line": line, "zone": zone, "minutes": None, "by": "ann", "why": "night", "set_at": NOON} | fields
+    )
 
 
 def timetable(line=NIGHTLY, zone="Europe/Berlin"):
