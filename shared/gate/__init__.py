@@ -58,4 +58,5 @@ from shared.gate.timetables import (
     Timetables as Timetables,
     count_skipped as count_skipped,
     decide_step as decide_step,
+    describe_timetable as describe_timetable,
 )

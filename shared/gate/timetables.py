@@ -198,6 +198,14 @@ class Timetable:
         return any(is_doubled(one) or is_skipped(one) for one in local)
 
 
+def describe_timetable(row: TimetableRow, now: datetime) -> str:
+    """Return a stored timetable in words, or its text with the fault by which it plans nothing."""
+    try:
+        return Timetable.of(row, now).words
+    except ScheduleRefusedError as error:
+        return f"{row.line}, {row.zone} (no opening is planned: {error})"
+
+
 class NextStep(NamedTuple):
     """What a follower does: plans an opening at this moment, or only looks again then."""
 

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 
 from rich.table import Table
 
-from shared.errors import ScheduleRefusedError
 from shared.gate import (
     FirstChunk,
     GateState,
@@ -15,9 +14,9 @@ from shared.gate import (
     Roll,
     SeenBy,
     Spread,
-    Timetable,
     TimetableRow,
     change_fields,
+    describe_timetable,
     spread,
     stragglers,
     timestamp,
@@ -70,14 +69,6 @@ def timetable_outcome(
     """Return the effect of an act on a timetable as JSON."""
     document = gate_document(gate, done.after, held) | timetable_fields(row)
     return {**document, "changed": done.is_changed, "unsignalled": done.unsignalled}
-
-
-def timetable_words(row: TimetableRow, now: datetime) -> str:
-    """Return a timetable in words, or its text with the fault."""
-    try:
-        return Timetable.of(row, now).words
-    except ScheduleRefusedError as error:
-        return f"{row.line}, {row.zone} (no opening is planned: {error})"
 
 
 def roll_fields(roll: Roll | None) -> dict[str, object]:
@@ -175,7 +166,7 @@ def show_overview(screen: Screen, rows: list[Overview], timetables: Mapping[str,
         table.add_row(row.gate, state, str(row.state.epoch), plan_words(row.state), *held(row), waits)
     screen.show(table)
     for gate, timetable in timetables.items():
-        screen.print(clean(f"{gate} opens {timetable_words(timetable, now)}"))
+        screen.print(clean(f"{gate} opens {describe_timetable(timetable, now)}"))
     for row in rows:
         if row.problem:
             screen.print(clean(row.problem))
@@ -218,7 +209,7 @@ def show_status(screen: Screen, status: Status, now: datetime) -> None:
 
 def _show_timetable(screen: Screen, row: TimetableRow | None, now: datetime) -> None:
     if row:
-        screen.print(clean(f"timetable: {timetable_words(row, now)}, set by {row.by}{_because(row.why)}"))
+        screen.print(clean(f"timetable: {describe_timetable(row, now)}, set by {row.by}{_because(row.why)}"))
 
 
 def _history(state: GateState) -> Table:
