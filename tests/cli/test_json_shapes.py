@@ -34,6 +34,7 @@ FREE = {
     "receipts",
     "first_chunks",
     "stragglers",
+    "timetable",
     "environment",
 }
 FREE |= {"requested", "reserved", "wanted", "granted", "types", "body", "row"}
