@@ -42,6 +42,8 @@ OUTBOX_POINTER: Final = "outbox"
 RETENTION_POINTER: Final = "retention"
 #: A gate that is to be opened, or closed again.
 GATE_POINTER: Final = "gate"
+#: A gate whose timetable has come to an opening: the next one is planned.
+TIMETABLE_POINTER: Final = "timetable"
 #: The roll of an opening, whose retention ends.
 ROLL_POINTER: Final = "roll"
 #: A sweep of payloads that has begun. Its note is the place to continue.

@@ -95,6 +95,7 @@ READS: Final[Mapping[str, int]] = MappingProxyType(
         "so far": 1,
         "gate": 1,
         "roll": 1,
+        "timetables": 1,
         "sequence": 1,
         "parked line": 1,
         "warm record": 1,

@@ -39,6 +39,7 @@ from shared.pending import (
     REPLAY_POINTER,
     ROLL_POINTER,
     ROOM_POINTER,
+    TIMETABLE_POINTER,
     WORK_POINTER,
     Due,
     Followers,
@@ -149,6 +150,9 @@ def build_tick(stages: AppStages, net: Net, parts: Sequence[BuiltPart] = ()) -> 
     followers.register(WORK_POINTER, stages.tasks.stranded.follow, means_open=True, turn=1)
     followers.register(HALT_POINTER, stages.halt_follower.follow, means_open=True, turn=1)
     followers.register(FEED_POINTER, lambda _pointer, _until: stages.feeder.look(), means_open=True, turn=1)
+    warming = stages.settings.capability("warming")
+    timetabler = stores.build_timetabler(warming.choice if warming else None)
+    followers.register(TIMETABLE_POINTER, lambda pointer, _until: timetabler.follow(pointer), turn=1)
     kept = stages.settings.retention
     followers.register(ROLL_POINTER, lambda pointer, _until: stores.rolls.follow(pointer, kept), turn=2)
     followers.register(ROOM_POINTER, lambda pointer, _until: keeper.follow(pointer), turn=2)

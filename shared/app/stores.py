@@ -3,7 +3,7 @@
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cached_property, partial
 from typing import Final
@@ -12,7 +12,21 @@ from shared.azure import BlobStore, Connections, expecting_an_answer
 from shared.clock import Clock, Closing, SystemClock
 from shared.concurrency import FleetTable, Recorder, RulesBlob
 from shared.dequeue import CONTAINER, BlobSlots, WorkQueue
-from shared.gate import NEVER_EXPIRES, PARALLEL, FirstChunks, Gates, HeldTable, HeldWork, ReceiptTable, Rolls, Slices
+from shared.gate import (
+    NEVER_EXPIRES,
+    PARALLEL,
+    TIMETABLES,
+    FirstChunks,
+    Gates,
+    HeldTable,
+    HeldWork,
+    Opening,
+    ReceiptTable,
+    Rolls,
+    Slices,
+    TimetableRow,
+    Timetables,
+)
 from shared.ids import RangeGenerator
 from shared.ledger import TableLedger
 from shared.messages import Delivery, Permit
@@ -26,6 +40,7 @@ from shared.operating import (
     ParkedOperator,
     Replayer,
     ReplayTable,
+    Timetabler,
     draw_owner,
     nobody,
     note_roll,
@@ -59,6 +74,7 @@ from shared.pipeline import (
     settle_stage,
     work_stages,
 )
+from shared.scaling import WarmChoice, WarmRequest, records_of
 from shared.settings import Dequeue
 from shared.signals import (
     BusFeedCalls,
@@ -129,6 +145,7 @@ class Stores(Closing):
         self.fleet = FleetTable(table("decisions"))
         self.halts = Halts(ledger=self.ledger, fleet=self.fleet, pending=self.pending, clock=self.clock)
         self.rules = RulesBlob(self.container("settings"))
+        self.timetables = Timetables(BlobStore(self.container("settings"), TIMETABLES))
         self.traces = Recorder(self.container("settings"))
         self.slots = BlobSlots(self.container(CONTAINER), self.clock)
         self.speeds = Speeds(lambda name: BlobStore(self.container("settings"), f"speed/{name}"))
@@ -177,6 +194,25 @@ class Stores(Closing):
     def gate_operator(self) -> Operator:
         """Opens, closes and schedules gates for a person."""
         return Operator(self.gates, self.pending, self.audit, self.signals, clock=self.clock)
+
+    def build_timetabler(self, choice: WarmChoice | None) -> Timetabler:
+        """Build what sets and follows timetables. `choice`: whose instances their openings warm."""
+
+        def warm(gate: str, row: TimetableRow) -> Callable[[Opening, int], object] | None:
+            if choice is None or not choice.site or row.minutes is None:
+                return None
+            wanted = WarmRequest(choice.site, timedelta(minutes=row.minutes), choice.most)
+            return partial(records_of(self).plan, gate, wanted)
+
+        return Timetabler(
+            timetables=self.timetables,
+            gates=self.gates,
+            operator=self.gate_operator,
+            pending=self.pending,
+            audit=self.audit,
+            warm=warm,
+            clock=self.clock,
+        )
 
     @property
     def job_operator(self) -> JobOperator:

@@ -3,6 +3,7 @@
 Reading order:
 
 - `state`: the gate's blob, and the state machine, without requests.
+- `timetables`: gates that open again and again, planned one opening ahead.
 - `held_work`, `held`: hold work behind a gate. Every change of a gate is one conditional write.
 - `rolls`: the order in which held orders start.
 - `outflow`: release it, a hundred at a time, by one instance or by several.
@@ -34,16 +35,28 @@ from shared.gate.receipts import (
 from shared.gate.releaser import GateTick as GateTick, Releaser as Releaser, send_signal as send_signal
 from shared.gate.rolls import Roll as Roll, Rolls as Rolls
 from shared.gate.state import (
+    FURTHEST as FURTHEST,
     GateState as GateState,
     Opening as Opening,
     Reading as Reading,
     change_fields as change_fields,
     check_name as check_name,
     close_gate as close_gate,
+    end_timetable as end_timetable,
     is_name as is_name,
+    is_of_timetable as is_of_timetable,
     is_released as is_released,
     must_dispatch as must_dispatch,
     open_gate as open_gate,
     schedule as schedule,
     timestamp as timestamp,
+)
+from shared.gate.timetables import (
+    TIMETABLES as TIMETABLES,
+    Timetable as Timetable,
+    TimetableRow as TimetableRow,
+    Timetables as Timetables,
+    count_skipped as count_skipped,
+    decide_step as decide_step,
+    describe_timetable as describe_timetable,
 )

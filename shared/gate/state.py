@@ -9,7 +9,7 @@ comparison decides whether it may start, however often the gate was opened and c
 import json
 import re
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +22,10 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 VERSION: Final = 1
 #: The changes that are kept, so that the blob stays small however long a gate lives.
 MOST_CHANGES: Final = 50
+#: The upper bound of a schedule: one further ahead is taken for a mistyped year.
+FURTHEST: Final = timedelta(days=400)
+#: What the `by` of a timetable's opening begins with. Instances that know no timetables keep it as it stands.
+TIMETABLE: Final = "timetable of "
 #: Held rows store their epoch in a column of 32 bits.
 _MOST_EPOCH: Final = 2**31 - 1
 
@@ -249,9 +253,15 @@ def open_gate(state: GateState, opening: Opening, now: datetime) -> GateState:
     return with_change(changed, line)
 
 
+def is_of_timetable(opening: Opening | None) -> bool:
+    """Return True if a timetable planned this opening, and no person."""
+    return opening is not None and opening.by.startswith(TIMETABLE)
+
+
 def schedule(state: GateState, opening: Opening, now: datetime) -> GateState:
-    """Schedule an opening. It replaces an earlier schedule."""
-    if state.scheduled == opening:
+    """Schedule an opening. It replaces an earlier schedule, but that of a timetable never a person's."""
+    planned = state.scheduled
+    if planned == opening or (planned is not None and is_of_timetable(opening) and not is_of_timetable(planned)):
         return state
     line = GateChange(what=ChangeKind.SCHEDULE, epoch=state.epoch, by=opening.by, why=opening.why, at=now)
     return with_change(replace(state, scheduled=opening), line)
@@ -262,6 +272,15 @@ def close_gate(state: GateState, by: str, why: str, now: datetime) -> GateState:
     if not state.is_open and state.scheduled is None:
         return state
     return replace(_close_if_open(state, by, why, now), scheduled=None)
+
+
+def end_timetable(state: GateState, now: datetime) -> GateState:
+    """Cancel the opening that a timetable planned which is off now. One of a person stays, and the gate as well."""
+    if state.scheduled is None or not is_of_timetable(state.scheduled):
+        return state
+    by, why = state.scheduled.by, "its timetable is off: nothing is planned"
+    line = GateChange(what=ChangeKind.SCHEDULE, epoch=state.epoch, by=by, why=why, at=now)
+    return with_change(replace(state, scheduled=None), line)
 
 
 def close_after_once(state: GateState, served: int, now: datetime) -> GateState:

@@ -4,6 +4,7 @@ Reading order:
 
 - `audit`: a row before the effect, its result after
 - `gate_acts`: gates are opened and closed; all gates, with the work behind each
+- `timetable_acts`: timetables are set and ended, and their next opening is planned
 - `job_acts`: jobs are paused and resumed, rules put in force; a job with everything around it, and the lines that it made
 - `prefixes`: the one name that a person typed the beginning of
 - `parked_acts`: parked messages are replayed by cause, or discarded; the transactions of each
@@ -83,3 +84,4 @@ from shared.operating.replay_record import (
     draw_owner as draw_owner,
     estimate as estimate,
 )
+from shared.operating.timetable_acts import Timetabler as Timetabler, TimetableResult as TimetableResult

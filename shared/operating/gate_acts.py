@@ -8,8 +8,7 @@ The list has the ETag of each blob. A reader that is kept reads a gate's blob ag
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from functools import partial
+from datetime import datetime
 from typing import Final
 
 from azure.storage.blob import ContainerClient
@@ -18,6 +17,7 @@ from shared.azure import expecting_an_answer
 from shared.clock import Clock
 from shared.errors import ActStaleError, GateCorruptError, NewerVersionError, ScheduleRefusedError
 from shared.gate import (
+    FURTHEST,
     Changed,
     Gates,
     GateState,
@@ -29,18 +29,15 @@ from shared.gate import (
     check_name,
     close_gate,
     is_name,
+    is_of_timetable,
     open_gate,
     schedule,
     send_signal,
     timestamp,
 )
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
-from shared.pending import AT_ONCE, GATE_POINTER, PendingTable, Pointer
+from shared.pending import AT_ONCE, GATE_POINTER, TIMETABLE_POINTER, PendingTable, Pointer
 from shared.signals import Signals
-
-#: The upper bound of a schedule: one further ahead is taken for a mistyped year.
-FURTHEST: Final = timedelta(days=400)
-
 
 #: Seconds that an opening waits for a connection to the bus. Without one it opens all the same.
 CONNECTS_WITHIN: Final = 5.0
@@ -96,11 +93,20 @@ class Operator:
         opening = Opening(at=now, by=by, why=why, once=once, seed=seed)
         details = ({"once": "yes"} if once else {}) | ({"seed_sha256": hash_seed(seed)} if seed else {})
         with self._audit.record(AuditedAct(by, "gate open", check_name(gate), why, details), named) as command:
-            changed = self._gates.change(
-                gate,
-                lambda state: open_gate(_check_seen(gate, state, seen), opening, now),
-                partial(point_to_once, self._pending, gate),
-            )
+            displaced: Opening | None = None
+
+            def decide(state: GateState) -> GateState:
+                nonlocal displaced
+                displaced = _check_seen(gate, state, seen).scheduled
+                return open_gate(state, opening, now)
+
+            def prepare(after: GateState) -> None:
+                point_to_once(self._pending, gate, after)
+                if is_of_timetable(displaced):
+                    # The timetable plans its opening again.
+                    self._pending.add(Pointer(TIMETABLE_POINTER, now, gate, note="displaced"))
+
+            changed = self._gates.change(gate, decide, prepare)
             command.result = _result(changed)
         return GateActResult(*changed, unsignalled=self._signal(gate, changed))
 
@@ -118,6 +124,8 @@ class Operator:
     ) -> GateActResult:
         """Schedule an opening at that time, in whole seconds. The bus holds its signal back until then.
 
+        It may come before the next one of a timetable, which goes on after it, and not after that one.
+
         `prepare`: gets the opening and the gate's epoch inside the audited act. `seen`, `named`: as of `open`.
         """
         now = self._clock.now()
@@ -128,12 +136,20 @@ class Operator:
             if prepare:
                 # Before the opening: what no opening follows is given up again, an opening without it would be slow.
                 prepare(opening, self._gates.read(gate).epoch)
-            pointer = Pointer(GATE_POINTER, opening.at, gate)
-            changed = self._gates.change(
-                gate,
-                lambda state: schedule(_check_seen(gate, state, seen), opening, now),
-                lambda _after: self._pending.add(pointer),
-            )
+            displaced: Opening | None = None
+
+            def decide(state: GateState) -> GateState:
+                nonlocal displaced
+                displaced = _check_seen(gate, state, seen).scheduled
+                _check_turn(gate, opening, displaced)
+                return schedule(state, opening, now)
+
+            def point(_after: GateState) -> None:
+                self._pending.add(Pointer(GATE_POINTER, opening.at, gate))
+                if is_of_timetable(opening) or is_of_timetable(displaced):
+                    self._pending.add(Pointer(TIMETABLE_POINTER, opening.at, gate))
+
+            changed = self._gates.change(gate, decide, point)
             command.result = _result(changed)
         if changed.after.scheduled is None or changed.before is changed.after:
             return GateActResult(*changed)
@@ -190,6 +206,17 @@ def _check_schedule(gate: str, at: datetime, now: datetime) -> None:
         raise ScheduleRefusedError(
             f"cannot open gate {gate!r} at {timestamp(at)}: that is more than {FURTHEST.days} days ahead; check the year"
         )
+
+
+def _check_turn(gate: str, opening: Opening, planned: Opening | None) -> None:
+    """Refuse a person's opening that would take the place of an earlier one of a timetable, which would be lost."""
+    if planned is None or is_of_timetable(opening) or not is_of_timetable(planned) or opening.at <= planned.at:
+        return
+    raise ScheduleRefusedError(
+        f"cannot open gate {gate!r} at {timestamp(opening.at)}: its timetable opens it before that, at "
+        f"{timestamp(planned.at)}; choose an earlier time, close the gate to cancel that opening, or end the timetable "
+        "(--every off)"
+    )
 
 
 def _result(changed: Changed) -> str:

@@ -252,6 +252,13 @@ GATE_HOLDING: Final = LogEvent(
     remedy="`sluice gate list`: open the gate, or find the publisher that misspelt its name",
     alert=Alert(severity=Severity.WARNING, where=f"todouble(fields.hours) >= {HELD_TOO_LONG_HOURS}"),
 )
+TIMETABLE_SKIPPED: Final = LogEvent(
+    name="sluice.timetable.skipped",
+    level=WARNING,
+    fields=("gate", "skipped"),
+    meaning="no tick ran while openings of a timetable came: the first one was late, and so many after it are not made up for",
+    remedy="find out why the app was down, and open the gate if its work cannot wait for the next opening",
+)
 GATE_UNSERVED: Final = LogEvent(
     name="sluice.gate.unserved",
     level=ERROR,

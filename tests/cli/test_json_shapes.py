@@ -40,6 +40,7 @@ FREE = {
     "receipts",
     "first_chunks",
     "stragglers",
+    "timetable",
     "environment",
 }
 FREE |= {"amounts", "total_before", "total_now"}

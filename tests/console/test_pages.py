@@ -5,8 +5,10 @@ from datetime import UTC, datetime, timedelta
 from html import unescape
 
 import pytest
+from msgspec.structs import replace
 
 from shared.app import TRANSACTION_IDS
+from shared.gate import TimetableRow
 from shared.ids import RangeGenerator
 from shared.ledger import JobState
 from shared.parked import DOOR
@@ -129,6 +131,22 @@ def test_the_gates_and_one_with_its_history(visitor):
     assert "last opened 2026-11-21 12:00:00 UTC by dana: month end" in shown
     assert "kim it is over" in shown
     assert "perhaps a submission misspells" in words(visitor.get("/gate/nihgtly"))
+
+
+def test_a_gate_says_its_timetable(visitor, house):
+    """In words, with who set it and how it ends, beside the opening that is planned; a faulty one with its fault."""
+    row = TimetableRow(
+        line="0 2 * * mon-fri", zone="Europe/Berlin", minutes=10, by="dana", why="night", set_at=house.clock.now()
+    )
+    timetabler = house.stores.build_timetabler(None)
+    timetabler.set("clocked", row)
+    shown = words(visitor.get("/gate/clocked"))
+    assert "It opens at 2026-11-23 01:00:00 UTC , once, planned by timetable of dana: night." in shown
+    assert "Timetable: at 02:00 on Monday to Friday, Europe/Berlin, each time once, set by dana: night." in shown
+    house.stores.timetables.put("clocked", replace(row, zone="Mars/Olympus"), lambda: None)
+    assert "no opening is planned: there is no time zone" in words(visitor.get("/gate/clocked"))
+    timetabler.end("clocked", by="dana", why="over")
+    assert "Timetable" not in words(visitor.get("/gate/clocked"))
 
 
 def test_the_causes_and_the_entries_of_one(visitor):

@@ -267,6 +267,24 @@ def hold_and_release_by_slices(world, app):
         app.app.release(Hint(GATE, slice=number))
 
 
+def hold_and_release_by_timetable(world, app):
+    """Accept behind a closed gate that has a timetable, and let two ticks open it, and end the timetable between them."""
+    accept(world, app)
+    app.set_timetable()
+    quarter(world)
+    app.tick()
+    app.end_timetable()
+    tick(world, app)
+
+
+def set_and_end_again(world, app):
+    """Set the timetable again, let it open, and end it."""
+    app.host().run()
+    app.set_timetable()
+    tick(world, app)
+    app.end_timetable()
+
+
 def two_held(world, app):
     """Publish two jobs behind a gate."""
     submitted(world, app, GATE)
@@ -646,6 +664,13 @@ SCENARIOS = (
     Scenario("release by slices", two_held, hold_and_release_by_slices, open_again, is_gated=True),
     Scenario(
         "accept, gate closed, release", lambda w, a: submitted(w, a, GATE), hold_and_release, open_again, is_gated=True
+    ),
+    Scenario(
+        "release by a timetable",
+        lambda w, a: submitted(w, a, GATE),
+        hold_and_release_by_timetable,
+        set_and_end_again,
+        is_gated=True,
     ),
     Scenario(
         "forged messages at every stage",

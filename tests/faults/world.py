@@ -13,6 +13,7 @@ from shared.app import App, Stores
 from shared.azure import BlobStore
 from shared.azure.connection_settings import BUS_CONNECTION, STORAGE_CONNECTION
 from shared.dequeue import CONTAINER, BlobSlots, Takeovers, WorkQueue
+from shared.gate import TimetableRow
 from shared.ids import RangeGenerator
 from shared.payload import Limits
 from shared.pending import RETENTION_POINTER, ROLL_POINTER, PendingTable
@@ -335,6 +336,20 @@ class Process:
         self.plan.stage = "release"
         self.world.journal.note("opening")
         self.stores.gate_operator.open(GATE, by="ann")
+
+    def set_timetable(self):
+        """Have the gate open at each quarter of an hour, as an operator does."""
+        self.plan.stage = "release"
+        self.world.journal.note("opening")
+        row = TimetableRow(
+            line="*/15 * * * *", zone="Europe/Berlin", minutes=None, by="ann", why="", set_at=self.world.clock.now()
+        )
+        self.stores.build_timetabler(None).set(GATE, row)
+
+    def end_timetable(self):
+        """End that."""
+        self.plan.stage = "release"
+        self.stores.build_timetabler(None).end(GATE, by="ann", why="")
 
     def tick(self):
         """Run the timer once."""

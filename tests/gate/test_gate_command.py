@@ -119,6 +119,89 @@ def test_a_call_that_makes_no_sense_has_status_2(sluice, arguments, reason):
     assert reason in " ".join(done.stderr.split())
 
 
+EVERY = ("--every", "0 2 * * mon-fri", "--zone", "Europe/Berlin")
+
+
+def test_a_timetable_is_set_shown_and_ended(sluice, house, gate):
+    """In words, with its next opening; list and status have it, and off ends it with the opening that it planned."""
+    first = sluice("open", gate, *EVERY, "--why", "night run", "--by", "ann", "--yes")
+    at = house.gates.read(gate).scheduled.at
+    assert first.exit_code == 0
+    assert first.stdout.startswith(f"{gate} opens at 02:00 on Monday to Friday, Europe/Berlin, each time once\n")
+    assert f"next: {at:%Y-%m-%d %H:%M:%S} UTC" in first.stdout
+    assert (
+        "each time once: it was so already"
+        in sluice("open", gate, *EVERY, "--why", "night run", "--by", "ann", "--yes").stdout
+    )
+    words = "at 02:00 on Monday to Friday, Europe/Berlin"
+    assert f"timetable: {words}, set by ann: night run" in sluice("status", gate).stdout
+    assert f"{gate} opens {words}" in sluice("list").stdout
+    document = json.loads(sluice("status", gate, "--json").stdout)
+    assert document["timetable"] == {
+        "every": "0 2 * * mon-fri",
+        "zone": "Europe/Berlin",
+        "minutes": 10.0,
+        "by": "ann",
+        "why": "night run",
+        "set_at": document["timetable"]["set_at"],
+    }
+    assert f"{gate} has no timetable any more" in sluice("open", gate, "--every", "off", "--why", "moved").stdout
+    assert house.gates.read(gate).scheduled is None
+    assert f"{gate} had no timetable" in sluice("open", gate, "--every", "off").stdout
+    rows = {one["gate"]: one for one in json.loads(sluice("list", "--json").stdout)["gates"]}
+    assert rows[gate]["timetable"] is None
+
+
+def test_a_timetable_is_confirmed_and_answers_in_json(sluice, house, gate):
+    """Without --yes nothing is set but by a yes; --json has the gate, its plan and the timetable."""
+    house.held_work.hold(gate, "a", "work-00", "{}")
+    refused = sluice("open", gate, *EVERY, typed="n\n")
+    assert (refused.exit_code, gate in house.timetables.read()) == (1, False)
+    assert f"each time this starts all that {gate} holds then, and cannot be undone. It holds 1 now" in refused.stderr
+    document = json.loads(sluice("open", gate, *EVERY, "--cold", "--yes", "--json").stdout)
+    assert set(document) == GATE_FIELDS | {"changed", "unsignalled", "timetable"}
+    assert (document["timetable"]["minutes"], document["scheduled"]["once"]) == (None, True)
+    ended = json.loads(sluice("open", gate, "--every", "off", "--json").stdout)
+    assert (ended["timetable"], ended["scheduled"], ended["changed"]) == (None, None, True)
+
+
+def test_a_persons_opening_beside_a_timetable(sluice, house, gate):
+    """Planned first it stays, later it is refused, and by hand the night stays planned."""
+    at = datetime.now(UTC) + timedelta(hours=1)
+    sluice("open", gate, "--at", f"{at:%Y-%m-%dT%H:%M:%SZ}", "--yes", "--by", "bob")
+    # Once a year, so that no run of this test meets the day.
+    yearly = ("--every", f"0 12 1 {(at.month + 5) % 12 + 1} *", "--zone", "UTC")
+    assert "planned by bob; the timetable goes on after it" in sluice("open", gate, *yearly, "--yes").stdout
+    assert "all the same, planned by bob" in sluice("open", gate, "--every", "off").stdout
+    sluice("close", gate)
+    sluice("open", gate, *yearly, "--yes")
+    later = house.gates.read(gate).scheduled.at + timedelta(hours=1)
+    refused = sluice("open", gate, "--at", later.isoformat(), "--yes")
+    assert (refused.exit_code, "its timetable opens it before that" in " ".join(refused.stderr.split())) == (2, True)
+    assert "its timetable goes on: " in sluice("open", gate, "--yes").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--every", "0 2 31 2 *", "--zone", "UTC"], "never comes: no day of the month 31 is in February"),
+        (["--every", "0 25 * * *", "--zone", "UTC"], "hour '25' is no number from 0 to 23"),
+        (["--every", "*/5 * * * *", "--zone", "UTC"], "openings are at least 15 minutes apart"),
+        (["--every", "0 2 * * *", "--zone", "Berlin"], "there is no time zone 'Berlin': did you mean Europe/Berlin"),
+        (["--every", "0 2 * * *"], "--every needs --zone"),
+        (["--zone", "UTC"], "--zone goes with --every"),
+        (["--every", "off", "--zone", "UTC"], "leave out --zone"),
+        (["--every", "0 2 * * *", "--zone", "UTC", "--at", "2030-11-21T09:00Z"], "choose one of the two"),
+        (["--every", "0 2 * * *", "--zone", "UTC", "--order", "lottery", "--seed", "0b" * 32], "leave out --every"),
+    ],
+)
+def test_a_timetable_without_sense_has_status_2_and_sets_nothing(sluice, house, gate, arguments, reason):
+    """The command says which field or option, and what would be right."""
+    done = sluice("open", gate, "--yes", *arguments)
+    assert (done.exit_code, reason in " ".join(done.stderr.split())) == (2, True), done.stderr
+    assert gate not in house.timetables.read()
+
+
 def test_list_names_what_waits_in_silence(sluice, house, gate):
     """A gate without a blob that holds work is listed, with how much and how long, and what to type."""
     house.held_work.hold(gate, "a", "work-00", "{}")
@@ -153,7 +236,8 @@ def test_status_shows_receipts_and_stragglers(sluice, house, gate):
             )
         )  # fmt: skip
     document = json.loads(sluice("status", gate, "--json").stdout)
-    assert set(document) == GATE_FIELDS | {"receipts", "first_chunk", "first_chunks", "stragglers", "changes"}
+    more = {"timetable", "receipts", "first_chunk", "first_chunks", "stragglers", "changes"}
+    assert set(document) == GATE_FIELDS | more
     assert document["receipts"]["push"] == {"nodes": 2, "p50": 0.1, "p99": 0.3}
     assert document["stragglers"] == {"n3": "9.0 s late"}
     text = sluice("status", gate).stdout

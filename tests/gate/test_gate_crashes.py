@@ -19,6 +19,7 @@ from shared.signals import Hint
 from tests.faults.memory.storage import MemoryStorage
 from tests.faults.plan import UNTOLD, KilledError, Plan
 from tests.gate.conftest import House, RecordedSignals, bodies
+from tests.gate.timetabling import pointers, row, tick, timetable
 
 
 class World:
@@ -188,7 +189,126 @@ def opening_by_the_planned_signal(world):
     assert world.house.gates.read(world.gate).reading == Reading(1, is_open=False)
 
 
+def nights(world):
+    """Return the next two openings of the timetable, by a clock that goes on from run to run."""
+    first = timetable().next_after(world.clock.now())
+    return first, timetable().next_after(first)
+
+
+def set_timetable(world, house, line="0 2 * * mon-fri"):
+    """Give the gate a timetable."""
+    return house.build_timetabler(None).set(world.gate, row(line))
+
+
+def planned(world):
+    """Return when the gate opens, None if it does not."""
+    found = world.house.gates.read(world.gate).scheduled
+    return found and found.at
+
+
+def until(world, moment):
+    """Move the clock, and run a tick."""
+    world.clock.advance(seconds=(moment - world.clock.now()).total_seconds())
+    tick(world.house)
+
+
+def setting_a_timetable(world):
+    """Set one: the tick has planned its opening, or there is none, and a person sets it again."""
+    first, second = nights(world)
+    world.hold(world.house, "a")
+    yield lambda: set_timetable(world, world.faulty)
+    tick(world.house)
+    assert planned(world) == (first if world.house.timetables.read() else None)
+    set_timetable(world, world.house)
+    assert (planned(world), pointers(world.house, world.gate)) == (first, [first])
+    until(world, first)
+    assert (world.taken(), planned(world)) == ({"a"}, second)
+    assert world.house.gates.read(world.gate).reading == Reading(1, is_open=False)
+
+
+def changing_a_timetable(world):
+    """Set another line: afterwards one of the two is in force, with its own opening planned."""
+    first, _second = nights(world)
+    set_timetable(world, world.house)
+    yield lambda: set_timetable(world, world.faulty, "0 3 * * mon-fri")
+    tick(world.house)
+    later = first + timedelta(hours=1)
+    assert planned(world) == {"0 2 * * mon-fri": first, "0 3 * * mon-fri": later}[row_of(world).line]
+    set_timetable(world, world.house, "0 3 * * mon-fri")
+    assert planned(world) == later
+    until(world, first)
+    assert (world.house.gates.read(world.gate).epoch, planned(world)) == (0, later)
+    until(world, later)
+    assert world.house.gates.read(world.gate).epoch == 1
+
+
+def row_of(world):
+    """Return the timetable of the gate as it is stored."""
+    return world.house.timetables.read()[world.gate]
+
+
+def ending_a_timetable(world):
+    """End one: afterwards it is there with its opening, or both are gone, and nothing opens once a person has repeated it."""
+    first, second = nights(world)
+    set_timetable(world, world.house)
+    world.hold(world.house, "a")
+    yield lambda: world.faulty.build_timetabler(None).end(world.gate, by="bob", why="moved")
+    tick(world.house)
+    assert planned(world) == (first if world.house.timetables.read() else None)
+    world.house.build_timetabler(None).end(world.gate, by="bob", why="moved")
+    assert planned(world) is None
+    until(world, second)
+    assert (world.taken(), pointers(world.house, world.gate)) == (set(), [])
+
+
+def following_a_timetable(world):
+    """A tick that opens and plans the next opening, broken anywhere: one opening a night, and none is left out."""
+    first, second = nights(world)
+    set_timetable(world, world.house)
+    world.hold(world.house, "a")
+    world.clock.advance(seconds=(first - world.clock.now()).total_seconds())
+    yield lambda: tick(world.faulty)
+    tick(world.house)
+    assert (world.taken(), planned(world), pointers(world.house, world.gate)) == ({"a"}, second, [second])
+    world.hold(world.house, "b")
+    until(world, second)
+    assert world.taken() == {"b"}
+    assert world.house.gates.read(world.gate).reading == Reading(2, is_open=False)
+
+
+def planning_before_a_timetable(world):
+    """A person's opening that comes first: it is planned or not, and the night's opening comes in any case."""
+    first, _second = nights(world)
+    set_timetable(world, world.house)
+    early = world.clock.now() + timedelta(hours=1)
+    yield lambda: world.faulty.gate_operator.schedule(world.gate, early, by="bob", once=True)
+    tick(world.house)
+    assert planned(world) in {early, first}
+    world.house.gate_operator.schedule(world.gate, early, by="bob", once=True)
+    until(world, early)
+    assert (world.house.gates.read(world.gate).epoch, planned(world)) == (1, first)
+
+
+def opening_beside_a_timetable(world):
+    """An opening by hand: the night's opening is planned again, whether it happened or not."""
+    first, _second = nights(world)
+    set_timetable(world, world.house)
+    world.hold(world.house, "a")
+    yield lambda: world.faulty.gate_operator.open(world.gate, by="bob", once=True)
+    tick(world.house)
+    tick(world.house)
+    assert (planned(world), pointers(world.house, world.gate)) == (first, [first])
+    until(world, first)
+    assert world.taken() == {"a"}
+
+
 SCENARIOS = (
+    setting_a_timetable,
+    changing_a_timetable,
+    ending_a_timetable,
+    following_a_timetable,
+    planning_before_a_timetable,
+    opening_beside_a_timetable,
     opening,
     opening_once,
     scheduling,

@@ -1,16 +1,22 @@
 """docs/gate.md: each program on it, as it stands there but for the gate's name, on real storage and a real bus."""
 
+import json
 import re
+import shlex
 import threading
 
 import pytest
+from typer.testing import CliRunner
 
 from shared.app import Stores
 from shared.azure import Connections
 from tests.waiting import LIMIT
+from tools.cli.main import app
 from tools.local.paths import ROOT
 
 PAGE = (ROOT / "docs" / "gate.md").read_text()
+#: The commands about a timetable, each with what it prints there.
+CLOCKED = re.findall(r"^\$ (sluice gate open nightly --every .*)\n((?:[^$`].*\n)+)", PAGE, re.MULTILINE)
 WAITING, LISTENING, FLAGS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 
 
@@ -63,3 +69,20 @@ def test_the_flag_of_the_page_is_set_waited_for_and_reset(started, connections):
     container = connections.blobs.get_container_client("flags")
     assert (names["flag"].name, list(container.list_blob_names())) == ("books-closed", [])
     container.delete_container()
+
+
+def without_days(text):
+    """Return what a command prints, for any day and for any number of changes of the clock."""
+    return re.sub(r"DAY(, DAY)*", "DAYS", re.sub(r"\d{4}-\d\d-\d\d( \d\d:00:00 UTC)?", "DAY", text))
+
+
+def test_the_commands_of_the_page_set_and_end_a_timetable(stack_settings, gate, tmp_path):
+    """They print what stands there, but for the next opening and the years of the clock's changes."""
+    file = tmp_path / "settings.json"
+    file.write_text(json.dumps({"Values": stack_settings}))
+    assert len(CLOCKED) == 2
+    for command, printed in CLOCKED:
+        _sluice, *words = shlex.split(command.replace("nightly", gate, 1))
+        done = CliRunner().invoke(app, [*words, "--settings", str(file)])
+        wanted = without_days(printed.replace("nightly", gate))
+        assert (done.exit_code, without_days(done.stdout)) == (0, wanted)

@@ -16,6 +16,7 @@ from shared.gate.held import HeldEntry, HeldTable
 from shared.gate.receipts import FirstChunk, FirstChunks, Receipt, ReceiptTable, SeenBy
 from shared.gate.rolls import RollPlace, make_roll, read_roll
 from shared.gate.state import ChangeKind, GateChange, GateState, Opening, decode as decode_gate, encode as encode_gate
+from shared.gate.timetables import TimetableRow, Timetables
 from shared.grammar import shard_partition
 from shared.ids.book import read_log, spill
 from shared.ids.sequence import KEPT, NodeReport, Signature, close, create, parse as parse_sequence, reserve, resume
@@ -84,6 +85,7 @@ from shared.pending import (
     OUTBOX_POINTER,
     RETENTION_POINTER,
     ROOM_POINTER,
+    TIMETABLE_POINTER,
     PendingTable,
     Pointer,
 )

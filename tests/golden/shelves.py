@@ -48,6 +48,8 @@ class Shelf:
 
 def _unstamped(value):
     """Return a record without what each write makes anew."""
+    if isinstance(value, p.TimetableRow):
+        return p.structs.replace(value, nonce="")
     names = {"etag", "nonce"} & set(value.__dataclass_fields__)
     return replace(value, **dict.fromkeys(names, ""))
 
@@ -707,6 +709,27 @@ class Gates(Shelf):
         return {name: p.decode_gate(p.BlobStore(store, name).read().value, name) for name in self.values}
 
 
+class Timetables(Shelf):
+    """The blob of all timetables, and the pointers by which a tick follows them."""
+
+    tables, containers, values = ("pending",), ("settings",), v.TIMETABLES
+
+    def write(self, connections, stored):
+        rows, pointers = stored
+        for gate, row in rows.items():
+            self._timetables(connections).put(gate, row, lambda: None)
+        for pointer in pointers:
+            p.PendingTable(_table(connections, "pending")).add(pointer)
+
+    def read(self, connections):
+        rows = {gate: _unstamped(row) for gate, row in self._timetables(connections).read().items()}
+        found = p.PendingTable(_table(connections, "pending")).due(v.NOON + timedelta(days=1))
+        return rows, sorted((_unstamped(one) for one in found), key=lambda one: one.id)
+
+    def _timetables(self, connections):
+        return p.Timetables(p.BlobStore(_container(connections, "settings"), "timetables"))
+
+
 class Rolls(Shelf):
     """The row of an order that a gate holds, the gate that draws it, and the roll of that opening."""
 
@@ -763,7 +786,7 @@ SHELVES = {
     for shelf in (
         Jobs, SmallJobs, Lines, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, CauseSums, Over,
         Fleet, Diary, Audit, Replays, Totals,
-        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Asides, Bounded, Halted, Outputs, Gates, Sequences, Rules,
+        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Asides, Bounded, Halted, Outputs, Gates, Timetables, Sequences, Rules,
     )
 }  # fmt: skip
 _ZSTD = b"\x28\xb5\x2f\xfd"

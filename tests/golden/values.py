@@ -168,6 +168,19 @@ GATES = {
     ),
 }
 
+TIMETABLES = (
+    {
+        "nightly": p.TimetableRow(
+            line="0 2 * * mon-fri", zone="Europe/Berlin", minutes=10, by="ann", why="ü", set_at=NOON, nonce=""
+        ),
+        "sale": p.TimetableRow(line="*/15 * * * *", zone="UTC", minutes=None, by="bob", why="", set_at=LATER, nonce=""),
+    },
+    [
+        p.Pointer(p.TIMETABLE_POINTER, NOON + timedelta(hours=13), "nightly"),
+        p.Pointer(p.TIMETABLE_POINTER, NOON, "sale", note="set"),
+    ],
+)
+
 _DRAWN = p.GateState(epoch=3, is_open=True, opened_by="ann", why="ü", at=LATER, seed="0b" * 32)
 ROLL = (
     p.HeldEntry(

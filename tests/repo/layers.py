@@ -5,6 +5,7 @@ ORDER = (
     (
         "errors",
         "clock",
+        "cron",
         "refusals",
         "grammar",
         "topology",

@@ -13,11 +13,11 @@ import typer
 
 from shared.app import Stores
 from shared.errors import NameRefusedError, ReleaseExpiredError, ScheduleRefusedError
-from shared.gate import GateState, HeldSummary, Roll, check_name
+from shared.gate import GateState, HeldSummary, Roll, check_name, is_of_timetable
 from shared.operating import AuditedAct, GateActResult, Overview, hash_seed
 from shared.scaling import records_of
 from shared.waiting import Release
-from tools.cli import gate_view as view
+from tools.cli import gate_timetable, gate_view as view
 from tools.cli.options import (
     WRONG_CALL,
     ByOption,
@@ -71,11 +71,23 @@ def open_gate(  # noqa: PLR0913 - each option of the command is an argument
         typer.Option(parser=moment, metavar="TIME", help="Open it then, for instance 2026-11-21T09:00Z."),
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Close it again after the work that is held now.")] = False,
+    every: Annotated[
+        str,
+        typer.Option(
+            metavar="LINE",
+            help='Open it again and again, each time once, by five fields of cron such as "0 2 * * mon-fri"; off ends that.',
+        ),
+    ] = "",
+    zone: Annotated[
+        str, typer.Option(metavar="ZONE", help="With --every: whose clock, for instance Europe/Berlin or UTC.")
+    ] = "",
     minutes: Annotated[
         float,
-        typer.Option(min=1, help="With --at: from the opening to the last chunk, which instances are warmed for."),
+        typer.Option(
+            min=1, help="With --at, --every: from the opening to the last chunk, which instances are warmed for."
+        ),
     ] = 10,
-    cold: Annotated[bool, typer.Option("--cold", help="With --at: warm no instances.")] = False,
+    cold: Annotated[bool, typer.Option("--cold", help="With --at, --every: warm no instances.")] = False,
     order: Annotated[RollOrder, typer.Option(help="How its held orders start.")] = RollOrder.ARRIVAL,
     seed: Annotated[str, typer.Option(metavar="HEX", help="By lottery: it is drawn by `sluice gate seed`.")] = "",
     why: WhyOption = "",
@@ -83,10 +95,14 @@ def open_gate(  # noqa: PLR0913 - each option of the command is an argument
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Open a gate, now or at a time: everything held behind it starts, which cannot be undone."""
+    """Open a gate, now, at a time or by a timetable: everything held behind it starts, which cannot be undone."""
     seed = seed.lower()
-    if why_not := _refuse_lottery(name, order, seed, at):
+    if why_not := _refuse_lottery(name, order, seed, at) or gate_timetable.refuse(name, every, zone, at, seed):
         end(why_not, WRONG_CALL)
+    if every:
+        wanted = gate_timetable.Wanted(name, every, zone, None if cold else minutes, by, why)
+        gate_timetable.change(wanted, settings, is_sure=yes, as_json=as_json)
+        return
     with connected(settings) as connections:
         stores = Stores(connections)
         warm = forecast(stores, settings, name, at, minutes) if at and not cold else None
@@ -231,7 +247,10 @@ def _report(  # noqa: PLR0913 - each is a part of the answer
     if roll:
         typer.echo(f"{len(roll.places)} orders start by {roll.order}: roll of epoch {roll.epoch}, sha256 {roll.sha256}")
     if outcome.before.scheduled and state.scheduled is None:
-        typer.echo(f"taken back: the opening planned for {view.plan_words(outcome.before)} UTC")
+        if is_of_timetable(outcome.before.scheduled) and state.is_open:
+            typer.echo(f"its timetable goes on: {view.plan_words(outcome.before)} UTC is planned again within a minute")
+        else:
+            typer.echo(f"taken back: the opening planned for {view.plan_words(outcome.before)} UTC")
     if outcome.unsignalled:
         typer.echo(f"sluice: {outcome.unsignalled}", err=True)
 
@@ -244,12 +263,13 @@ def status(name: GateArgument, settings: SettingsOption = None, *, as_json: Json
         state = stores.gates.read(name)
         receipts = stores.receipts.of_epochs(name, max(0, state.epoch - 1))
         first_chunks = stores.first_chunks.history(name)
-        shown = view.Status(Overview(name, state, stores.held.summary(name)), receipts, first_chunks)
+        timetable = stores.timetables.read().get(name)
+        shown = view.Status(Overview(name, state, stores.held.summary(name)), receipts, first_chunks, timetable)
     if as_json:
         typer.echo(json.dumps(view.status_document(shown)))
     else:
         view.show_status(Screen(), shown, datetime.now(UTC))
-    if state == GateState() and not shown.row.held.count:
+    if state == GateState() and not shown.row.held.count and timetable is None:
         end(f"gate {name!r} was never used: check its spelling (`sluice gate list`)")
 
 
@@ -257,11 +277,12 @@ def status(name: GateArgument, settings: SettingsOption = None, *, as_json: Json
 def list_gates(settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
     """Show every gate, also those never opened, with the held work and its age."""
     with connected(settings) as connections:
-        rows = Stores(connections).gate_reader().read()
+        stores = Stores(connections)
+        rows, timetables = stores.gate_reader().read(), stores.timetables.read()
     if as_json:
-        typer.echo(json.dumps(view.overview_document(rows)))
+        typer.echo(json.dumps(view.overview_document(rows, timetables)))
     else:
-        view.show_overview(Screen(), rows, datetime.now(UTC))
+        view.show_overview(Screen(), rows, timetables, datetime.now(UTC))
 
 
 @app.command()

@@ -1,6 +1,6 @@
 """How `sluice gate` shows gates: tables for people, one documented JSON shape for programs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -14,12 +14,14 @@ from shared.gate import (
     Roll,
     SeenBy,
     Spread,
+    TimetableRow,
     change_fields,
+    describe_timetable,
     spread,
     stragglers,
     timestamp,
 )
-from shared.operating import GateActResult, Overview
+from shared.operating import GateActResult, Overview, TimetableResult
 from tools.cli.screen import Screen, clean
 
 #: A person sees the last changes on one screen; --json has all that the blob keeps.
@@ -48,6 +50,27 @@ def outcome_document(gate: str, outcome: GateActResult, held: HeldSummary) -> di
     return {**document, "changed": outcome.is_changed, "unsignalled": outcome.unsignalled}
 
 
+def timetable_fields(row: TimetableRow | None) -> dict[str, object]:
+    """Return the timetable of a gate: null if it has none."""
+    found = row and {
+        "every": row.line,
+        "zone": row.zone,
+        "minutes": row.minutes,
+        "by": row.by,
+        "why": row.why,
+        "set_at": timestamp(row.set_at),
+    }
+    return {"timetable": found}
+
+
+def timetable_outcome(
+    gate: str, done: TimetableResult, held: HeldSummary, row: TimetableRow | None
+) -> dict[str, object]:
+    """Return the effect of an act on a timetable as JSON."""
+    document = gate_document(gate, done.after, held) | timetable_fields(row)
+    return {**document, "changed": done.is_changed, "unsignalled": done.unsignalled}
+
+
 def roll_fields(roll: Roll | None) -> dict[str, object]:
     """Return the roll in the answer to an opening: null if the gate held no orders."""
     found = {"order": roll.order, "orders": len(roll.places), "sha256": roll.sha256} if roll else None
@@ -63,6 +86,7 @@ class Status:
     receipts: list[Receipt]
     #: Those of all its epochs.
     first_chunks: list[FirstChunk]
+    timetable: TimetableRow | None = None
 
     @property
     def spreads(self) -> dict[SeenBy, Spread]:
@@ -95,6 +119,7 @@ def status_document(status: Status) -> dict[str, object]:
     """Return everything about a gate as JSON has it."""
     return {
         **gate_document(status.row.gate, status.row.state, status.row.held),
+        **timetable_fields(status.timetable),
         "receipts": {how.value: _spread_fields(found) for how, found in status.spreads.items()},
         "first_chunk": status.first_chunk and _first_chunk_fields(status.first_chunk),
         "first_chunks": {
@@ -105,9 +130,9 @@ def status_document(status: Status) -> dict[str, object]:
     }
 
 
-def overview_document(rows: Iterable[Overview]) -> dict[str, object]:
+def overview_document(rows: Iterable[Overview], timetables: Mapping[str, TimetableRow]) -> dict[str, object]:
     """Return all gates as JSON has them."""
-    return {"gates": [_overview_fields(row) for row in rows]}
+    return {"gates": [_overview_fields(row) | timetable_fields(timetables.get(row.gate)) for row in rows]}
 
 
 def _overview_fields(row: Overview) -> dict[str, object]:
@@ -132,7 +157,7 @@ def _first_chunk_words(found: FirstChunk) -> str:
     return f"began {found.delay.total_seconds():.3f} s after the opening, which was seen by {found.how.value}"
 
 
-def show_overview(screen: Screen, rows: list[Overview], now: datetime) -> None:
+def show_overview(screen: Screen, rows: list[Overview], timetables: Mapping[str, TimetableRow], now: datetime) -> None:
     """Print all gates, and name those that hold work but were never opened."""
     table = Table("gate", "state", "epoch", "opens at (UTC)", "held", "the oldest waits", title="Gates")
     for row in rows:
@@ -140,6 +165,8 @@ def show_overview(screen: Screen, rows: list[Overview], now: datetime) -> None:
         state = "unreadable" if row.problem else state_words(row.state)
         table.add_row(row.gate, state, str(row.state.epoch), plan_words(row.state), *held(row), waits)
     screen.show(table)
+    for gate, timetable in timetables.items():
+        screen.print(clean(f"{gate} opens {describe_timetable(timetable, now)}"))
     for row in rows:
         if row.problem:
             screen.print(clean(row.problem))
@@ -164,6 +191,7 @@ def show_status(screen: Screen, status: Status, now: datetime) -> None:
         screen.print(clean(f"last opened {moment(state.at)} UTC by {state.opened_by}{_because(state.why)}"))
     if state.scheduled:
         screen.print(clean(f"opens at {plan_words(state)} UTC, planned by {state.scheduled.by}"))
+    _show_timetable(screen, status.timetable, now)
     screen.print(f"held: {status.row.held.count}{_oldest(status.row.held, now)}", markup=False)
     for how, found in status.spreads.items():
         screen.print(f"seen by {how.value}: {found.number} nodes, p50 {found.p50:.3f} s, p99 {found.p99:.3f} s")
@@ -177,6 +205,11 @@ def show_status(screen: Screen, status: Status, now: datetime) -> None:
         screen.print(clean(f"straggler {node}: {why}"))
     if state.changes:
         screen.show(_history(state))
+
+
+def _show_timetable(screen: Screen, row: TimetableRow | None, now: datetime) -> None:
+    if row:
+        screen.print(clean(f"timetable: {describe_timetable(row, now)}, set by {row.by}{_because(row.why)}"))
 
 
 def _history(state: GateState) -> Table:

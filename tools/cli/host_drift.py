@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from shared.azure import HOST_STORAGE
+from shared.cron import DAYS, HOUR, MINUTE, MONTHS, CronField, read_field
+from shared.errors import ScheduleRefusedError
 from tools.cli.doctor import Finding, State
 
 _OVERRIDE: Final = re.compile(r"AzureFunctionsJobHost(?:__|:)(.+)", re.IGNORECASE)
@@ -152,40 +154,23 @@ def fault_of_schedule(text: str) -> str:
     fields = text.split()
     if len(fields) != len(_FIELDS):
         return f"it has {len(fields)} fields, expected second, minute, hour, day, month and weekday"
-    for (name, least, most, words), field in zip(_FIELDS, fields, strict=True):
-        if not all(_is_part(part, least, most, words) for part in field.split(",")):
-            return f"{field!r} is no {name} from {least} to {most}"
+    try:
+        for field, found in zip(_FIELDS, fields, strict=True):
+            read_field(field, found)
+    except ScheduleRefusedError as error:
+        return str(error)
     return ""
 
 
-#: The host takes any beginning of a name. The installed command has no local host, so it reads by itself: a test
-#: compares the two.
-_MONTHS: Final = (
-    *("january", "february", "march", "april", "may", "june", "july"),
-    *("august", "september", "october", "november", "december"),
+#: The host takes any beginning of a name, and no 7 for Sunday. A test compares this with the local host.
+_FIELDS: Final = (
+    CronField("second", 0, 59),
+    MINUTE,
+    HOUR,
+    CronField("day", 1, 31),
+    CronField("month", 1, 12, MONTHS, letters=1),
+    CronField("weekday", 0, 6, DAYS, letters=1),
 )
-_DAYS: Final = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
-_FIELDS: Final[tuple[tuple[str, int, int, tuple[str, ...]], ...]] = (
-    ("second", 0, 59, ()),
-    ("minute", 0, 59, ()),
-    ("hour", 0, 23, ()),
-    ("day", 1, 31, ()),
-    ("month", 1, 12, _MONTHS),
-    ("weekday", 0, 6, _DAYS),
-)
-
-
-def _is_part(part: str, least: int, most: int, words: tuple[str, ...]) -> bool:
-    body, slash, step = part.partition("/")
-    if slash and _number(step) < 1:
-        return False
-    if body == "*":
-        return True
-    return all(_is_value(end, least, most, words) for end in body.split("-", 1))
-
-
-def _is_value(text: str, least: int, most: int, words: tuple[str, ...]) -> bool:
-    return least <= _number(text) <= most or (text != "" and any(word.startswith(text.lower()) for word in words))
 
 
 def _number(text: str) -> int:

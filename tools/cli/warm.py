@@ -71,7 +71,7 @@ def forecast(
     stores: Stores, settings: Path | None, gate: str, opens_at: datetime, minutes: float
 ) -> WarmForecast | None:
     """Return the instances for a planned opening. None: none are warmed."""
-    choice = _choice(Settings.parse(load_settings(settings)))
+    choice = choice_of(Settings.parse(load_settings(settings)))
     if choice is None:
         return None
     within, sources = timedelta(minutes=minutes), sources_of(stores)
@@ -87,7 +87,7 @@ def forecast(
     )
 
 
-def _choice(settings: Settings) -> WarmChoice | None:
+def choice_of(settings: Settings) -> WarmChoice | None:
     """Return the choice of the capability `warming`, or None where no app is warmed."""
     found = settings.capability("warming")
     return found.choice if found and found.choice.site else None
@@ -148,7 +148,7 @@ def show_warm(  # noqa: PLR0913 - each option of the command is an argument
 
 def _carry_out(stores: Stores, values: Mapping[str, str], by: str, why: str, *, is_sure: bool) -> list[str]:
     parsed = Settings.parse(values)
-    choice = _choice(parsed)
+    choice = choice_of(parsed)
     if choice is None:
         end("SLUICE_WARM_SITE is empty: set it to the resource id of the app", WRONG_CALL)
     warmer = build_warmer(stores, choice, parsed.chunk_overdue, partial(connect_manager, choice.endpoint))

@@ -11,7 +11,7 @@ from werkzeug.exceptions import NotFound
 from capabilities.console.acts import read_form
 from capabilities.console.visit import Page, Visit
 from shared.errors import ActStaleError, ScheduleRefusedError
-from shared.gate import GateState, HeldSummary, is_name, stragglers
+from shared.gate import GateState, HeldSummary, describe_timetable, is_name, stragglers
 from shared.operating import Overview
 
 #: Seconds for which a page takes the gates that another one has read.
@@ -50,6 +50,8 @@ def show_gate(visit: Visit, gate: str) -> Page:
     }
     title = f"Gate {gate}"
     values["seen"] = _say_seen(state, held)
+    timetable = stores.timetables.read().get(gate)
+    values["timetable"] = timetable and (describe_timetable(timetable, visit.now), timetable)
     return Page(
         title=title, section="gates", template="gate.html", values=values, looks_again=True, acts="gate_acts.html"
     )
