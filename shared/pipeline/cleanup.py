@@ -147,7 +147,9 @@ class Retention:
         is_needed = any(entry.stage != ACCEPT for entry in self.parked.entries(job.job))
         if job.state not in FINISHED or is_needed:
             return False
-        return commit(self.ledger, bury(job)) is not None
+        buried = bury(job)
+        # Before the row: no tick looks at a buried job again.
+        return self.ledger.tell_needs(buried) and commit(self.ledger, buried) is not None
 
 
 def _remove_folder(container: ContainerClient, folder: str) -> Iterator[None]:

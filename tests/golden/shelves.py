@@ -598,6 +598,20 @@ class Sounded(SmallJobs):
         return _unstamped(ledger.read(job)), [_unstamped(row) for row in ledger.rows(job)]
 
 
+class Needs(Shelf):
+    """What needs a person."""
+
+    tables, values = ("decisions",), v.NEEDS
+
+    def write(self, connections, stored):
+        watch = p.WatchTable(_table(connections, "decisions"))
+        for need in stored:
+            watch.begin(need)
+
+    def read(self, connections):
+        return list(p.WatchTable(_table(connections, "decisions")).read().needs)
+
+
 class Outputs(Shelf):
     """Parts and the manifest beside them."""
 
@@ -692,7 +706,7 @@ SHELVES = {
     for shelf in (
         Jobs, SmallJobs, Lines, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, CauseSums, Over,
         Fleet, Diary, Audit, Replays, Totals,
-        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Outputs, Gates, Sequences, Rules,
+        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Needs, Outputs, Gates, Sequences, Rules,
     )
 }  # fmt: skip
 _ZSTD = b"\x28\xb5\x2f\xfd"

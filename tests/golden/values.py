@@ -325,6 +325,12 @@ SMALL = p.Job(
     story=(p.Told(p.JobState.DISPATCHING, LATER, 1),),
 )
 
+#: As `sluice now` and the first page of the console read them: the grave one first.
+NEEDS = [
+    p.Need(p.NeedKind.PAUSED, "team-a~large", "after chunk 0: it is too large", LATER, NOON),
+    p.Need(p.NeedKind.LATE, "nightly", "little time is left before its deadline", LATER, is_grave=False),
+]
+
 SOUNDED = (
     p.Job(
         job="team-a~large",
@@ -339,6 +345,7 @@ SOUNDED = (
         sounded=2**26,
         problem="after chunk 0: it is too large",
         story=(p.Told(p.JobState.PAUSED, LATER, 1, "after chunk 0: it is too large"),),
+        needs="x-paused",
     ),
     [
         p.ChunkRow(
