@@ -63,13 +63,13 @@ def mark_needs(job: Job) -> str | None:
     return " ".join(sorted(words)) or None
 
 
-def changed_kinds(before: str | None, after: str | None) -> list[str]:
+def find_changed(before: str | None, after: str | None) -> list[str]:
     """Return the kinds that begin, end, or change their degree between two marks."""
     known = _read_marks(before)
     return [kind for kind, mark in _read_marks(after).items() if known.get(kind) != mark]
 
 
-def marked_kinds(marks: str | None) -> list[str]:
+def list_marked(marks: str | None) -> list[str]:
     """Return the kinds of this version that the watch may have rows of."""
     return [kind for kind in _read_marks(marks) if kind in _OURS]
 

@@ -52,7 +52,7 @@ from shared.ledger.entities import (
     row_entity,
     row_of_entity,
 )
-from shared.ledger.job_needs import changed_kinds, mark_needs, marked_kinds, needs_of
+from shared.ledger.job_needs import find_changed, list_marked, mark_needs, needs_of
 from shared.ledger.ledger import MOST_ROWS, Listed
 from shared.ledger.records import CLOSED, ChunkRow, Job, JobState, Told
 from shared.outbox import JOB_EVENTS, OutgoingMessage
@@ -241,13 +241,14 @@ class JobList:
         place = f"{token['PartitionKey']}~{token['RowKey']}" if token else None
         return JobPage([one for one in listed if wanted.state in {None, one.state}], place)
 
-    def find_open(self) -> list[Listed]:
-        """Return the latest jobs that have not ended, by one request: those that storage finds in it."""
+    def find_open(self) -> tuple[list[Listed], bool]:
+        """Return the latest jobs that have not ended, by one request, and whether storage looked at all of them."""
         words = " and ".join(f"state ne '{state.value}'" for state in sorted(CLOSED))
         with expecting_an_answer("list the open jobs"):
-            page = next(self._index.query_entities(words, results_per_page=_PAGE_OF_LIST).by_page(), ())
-            listed = [_read_line(entity) for entity in page]
-        return [one for one in listed if one.state is not None and one.state not in CLOSED]
+            pages = self._index.query_entities(words, results_per_page=_PAGE_OF_LIST).by_page()
+            listed = [_read_line(entity) for entity in next(pages, ())]
+        is_whole = not pages.continuation_token  # type: ignore[attr-defined]  # of the library's iterator of pages
+        return [one for one in listed if one.state is not None and one.state not in CLOSED], is_whole
 
     def find(self, beginning: str, most: int) -> list[Job]:
         """Return the jobs whose ids begin so, in the order of their ids, up to so many."""
@@ -422,7 +423,7 @@ class TableLedger:
         if written is not None and is_news(job, mine, now):
             self._tell_news(written)
         if written is not None and mine.needs != job.needs:
-            self._watch_needs(written, changed_kinds(job.needs, mine.needs))
+            self._watch_needs(written, find_changed(job.needs, mine.needs))
         return written
 
     def _write(self, mine: Job, rows: Sequence[ChunkRow], messages: Sequence[OutgoingMessage]) -> Job | None:
@@ -468,7 +469,7 @@ class TableLedger:
         if not job.may_need_a_person:
             return True
         # A row that an earlier version wrote has no marks of what it came to.
-        return self._watch_needs(job, marked_kinds(mark_needs(job)), is_in_time=is_in_time)
+        return self._watch_needs(job, list_marked(mark_needs(job)), is_in_time=is_in_time)
 
     def newest(self, limit: int) -> list[Listed]:
         """Return the latest jobs, the newest first."""

@@ -77,7 +77,7 @@ class MemoryLedger:
     def tell_list(self, job: Job) -> None:
         """Write nothing: here the list is read from the jobs themselves."""
 
-    def tell_needs(self, job: Job, *, is_in_time: bool = False) -> bool:  # noqa: ARG002 - as the contract has it
+    def tell_needs(self, job: Job, *, is_in_time: bool = False) -> bool:
         """Write nothing."""
         return True
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
-from shared.ledger.job_needs import changed_kinds, mark_needs, marked_kinds, needs_of
+from shared.ledger.job_needs import find_changed, list_marked, mark_needs, needs_of
 from shared.ledger.records import CLOSED, Job, JobState
 from shared.watch import NeedKind
 from tests.model.ledger_model import NOW
@@ -87,13 +87,13 @@ def _commit(rules, state, following):
     after = state._replace(
         state=following, marks=marks, commits=state.commits + 1, pointers=state.pointers + int(is_replay)
     )
-    owes = changed_kinds(before, marks) or (["x-paused"] if before and not marks else [])
+    owes = find_changed(before, marks) or (["x-paused"] if before and not marks else [])
     return after._replace(owed=tuple(sorted((*after.owed, *(has_need(after) for _ in owes)))))
 
 
 def _read(rules, state):
     may_drop = state.state in CLOSED and not (rules.waits_for_the_slow and state.owed)
-    kinds = marked_kinds(mark_needs(row_of(state))) if rules.tells_at_a_look else []
+    kinds = list_marked(mark_needs(row_of(state))) if rules.tells_at_a_look else []
     return state._replace(looked=(has_need(state) if kinds else None, may_drop))
 
 

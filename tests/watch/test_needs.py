@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from shared.ledger import JobState, Risk, Told
-from shared.ledger.job_needs import changed_kinds, mark_needs, marked_kinds, needs_of
+from shared.ledger.job_needs import find_changed, list_marked, mark_needs, needs_of
 from shared.watch import Need, NeedKind, name_kind
 from shared.watch.needs import sort_needs
 from tests.ledger.builders import NOON, at, job
@@ -86,18 +86,18 @@ def test_marks_say_which_kinds_stand_and_which_stood():
     assert (first, both, ended) == ("z-late:waits_too_long", "x-paused z-late:missed", "-x-paused -z-late")
     assert again == "-z-late x-paused"
     changed = [
-        changed_kinds(*two) for two in ((None, first), (first, both), (both, both), (both, ended), (ended, again))
+        find_changed(*two) for two in ((None, first), (first, both), (both, both), (both, ended), (ended, again))
     ]
     assert changed == [["z-late"], ["x-paused", "z-late"], [], ["x-paused", "z-late"], ["x-paused"]]
-    assert marked_kinds(ended) == ["x-paused", "z-late"]
+    assert list_marked(ended) == ["x-paused", "z-late"]
 
 
 def test_a_mark_of_a_later_version_is_left_to_it():
     """It neither ends it nor loses it."""
     known = mark_needs(job(needs="x-unfed:3", state=JobState.PAUSED, problem="x"))
     assert known == "x-paused x-unfed:3"
-    assert marked_kinds(known) == ["x-paused"]
-    assert changed_kinds("x-unfed:3", known) == ["x-paused"]
+    assert list_marked(known) == ["x-paused"]
+    assert find_changed("x-unfed:3", known) == ["x-paused"]
 
 
 def test_grave_needs_come_first_then_those_of_the_installation_and_late_ones_last():

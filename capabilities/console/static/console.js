@@ -1,7 +1,7 @@
 "use strict";
 // Looks again, draws plots, and writes the reader's own time. No markup is ever made of text: nodes are moved.
 (() => {
-  const FIRST = 2000, LONGEST = 60000, PATIENCE = 30 * 60000;
+  const FIRST = 5000, LONGEST = 60000, PATIENCE = 30 * 60000;
   let wait = FIRST, timer = 0, asking = false, touched = Date.now(), plots = [];
 
   const twoDigits = (number) => String(number).padStart(2, "0");
