@@ -7,6 +7,7 @@ import pytest
 
 from shared.app import Stores
 from shared.azure.connections import Connections
+from shared.ledger import Job
 from shared.watch import Need, NeedKind
 
 AT = datetime(2031, 3, 1, 12, tzinfo=UTC)
@@ -35,9 +36,27 @@ def test_a_person_sees_what_needs_one_and_a_script_gets_a_status(sluice, watch):
     shown = sluice("now")
     rows = [line.split("\t") for line in shown.stdout.splitlines() if not line.startswith("#")]
     assert shown.returncode == 1
-    assert [row[:2] for row in rows] == [["job", "kind"], ["now-paused", "job paused"], ["now-waits", "job late (notice)"]]
+    assert [row[:2] for row in rows] == [
+        ["job", "kind"],
+        ["now-paused", "job paused"],
+        ["now-waits", "job late (notice)"],
+    ]
     assert rows[1][3:] == ["2031-03-01 12:00:00", "find the cause, mend it, then resume the job"]
     assert "\x1b" not in shown.stdout
+
+
+def test_a_person_who_is_done_with_a_job_takes_it_off(sluice, watch, provisioned):
+    """Audited. One that does not exist is a mistake."""
+    assert sluice("now", "--done", "now-nothing").returncode == 1
+    with Connections(provisioned.connection_string) as connections, Stores(connections) as stores:
+        stores.ledger.insert(Job(job="now-paused", content_hash="", workload="billing", accepted_at=AT))
+        watch.begin(PAUSED)
+        left = sluice("now", "--done", "now-paused", "--why", "rerun by hand", "--by", "ann")
+        assert (left.returncode, left.stdout) == (0, "nothing needs a person\n")
+        acts = stores.audit.newest(f"{datetime.now(UTC):%Y-%m}", 50, about="now-paused")
+    assert [(one.act.who, one.act.what, one.act.why, one.act.result) for one in acts] == [
+        ("ann", "need done", "rerun by hand", "taken off the list")
+    ]
 
 
 def test_a_program_reads_the_same(sluice, watch):

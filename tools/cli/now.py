@@ -2,19 +2,37 @@
 
 import json
 from datetime import UTC
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from shared.app import Stores
-from shared.watch import Need, Standing, name_kind
-from tools.cli.options import PROBLEM_FOUND, JsonOption, SettingsOption, connected
+from shared.operating import AuditedAct
+from shared.watch import Need, NeedKind, Standing, name_kind
+from tools.cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, connected, end
 from tools.cli.screen import Screen, clean
 
+DoneOption = Annotated[
+    str,
+    typer.Option(
+        "--done", metavar="JOB", help="Take this job off the list; the tick puts one back that is open and in need."
+    ),
+]
 
-def now(*, settings: SettingsOption = None, as_json: JsonOption = False) -> None:
+
+def now(
+    by: ByOption,
+    *,
+    done: DoneOption = "",
+    why: WhyOption = "",
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """List what needs a person, the grave ones first: jobs that are paused, late or failed. Status 1: one is grave."""
+    if done:
+        _take_off(done, by, why, settings)
     with connected(settings) as connections:
         standing = Stores(connections).watch.read()
     if as_json:
@@ -26,6 +44,17 @@ def now(*, settings: SettingsOption = None, as_json: JsonOption = False) -> None
         typer.echo("nothing needs a person")
     if any(need.is_grave for need in standing.needs):
         raise typer.Exit(PROBLEM_FOUND)
+
+
+def _take_off(job: str, by: str, why: str, settings: Path | None) -> None:
+    with connected(settings) as connections:
+        stores = Stores(connections)
+        if stores.ledger.read(job) is None:
+            end(f"there is no job {job!r}: nothing was done")
+        with stores.audit.record(AuditedAct(by, "need done", job, why)) as act:
+            for kind in NeedKind:
+                stores.watch.end(kind, job)
+            act.result = "taken off the list"
 
 
 def _document(need: Need) -> dict[str, Any]:
