@@ -10,9 +10,10 @@ from typing import Final
 
 from capabilities.console.snapshot import OpenWork
 from shared.concurrency import Fleet
-from shared.ledger import Job, JobState, Listed, read_progress
+from shared.ledger import JobState
 from shared.operating import Overview, QueueLook
 from shared.parked import CauseSums
+from shared.watch import Standing, name_kind
 
 #: A tick follows each pointer within a minute or two.
 TICK_SILENT: Final = timedelta(minutes=5)
@@ -31,6 +32,8 @@ class Alert:
     address: str
     #: A time and no duration: the page would change with every second.
     since: datetime | None = None
+    #: When it was last found so, if that is not the moment of the page.
+    seen_at: datetime | None = None
     #: An alert that is not grave is a notice: nothing is lost by waiting.
     is_grave: bool = True
 
@@ -38,6 +41,7 @@ class Alert:
 def find_alerts(  # noqa: PLR0913 - each is another part of the snapshot
     *,
     fleet: Fleet,
+    standing: Standing,
     work: OpenWork,
     queues: Sequence[QueueLook],
     gates: Sequence[Overview],
@@ -49,7 +53,7 @@ def find_alerts(  # noqa: PLR0913 - each is another part of the snapshot
     found = [
         *_of_tick(work, now, link),
         *_of_workers(fleet, queues, now, link),
-        *(alert for job in work.jobs for alert in _of_job(job, now, link)),
+        *_of_needs(standing, link),
         *_of_gates(gates, link),
         *_of_parked(causes, link),
     ]
@@ -79,24 +83,16 @@ def _of_workers(fleet: Fleet, queues: Sequence[QueueLook], now: datetime, link: 
         )
 
 
-def _of_job(job: Job | Listed, now: datetime, link: _Link) -> Iterator[Alert]:
-    address = link("job", job=job.job)
-    how_far = read_progress(job, now)
-    if how_far.is_late and job.deadline is not None:
-        # A paused job ends later with every second, which says nothing.
-        is_known = how_far.predicted is not None and job.state is not JobState.PAUSED
-        ends = f" and it ends about {how_far.predicted:%H:%M} UTC" if is_known else ""
-        yield Alert(
-            "job late",
-            f"{job.job}: its deadline is {job.deadline:%Y-%m-%d %H:%M} UTC{ends}",
-            "its page says what holds it up",
-            address,
-        )
-    if job.state is JobState.PAUSED:
-        found = job.problem or f"{job.parked_chunks} of {job.chunks} chunks are parked"
-        yield Alert("job paused", f"{job.job}: {found}", "find the cause, mend it, then resume the job", address)
-    elif job.problem and job.state is not None:
-        yield Alert(f"job {job.state.value}", f"{job.job}: {job.problem}", "its page says what to do", address)
+def _of_needs(standing: Standing, link: _Link) -> Iterator[Alert]:
+    for need in standing.needs:
+        address = link("job", job=need.about) if need.is_of_job else link("now")
+        found = f"{need.about}: {need.found}"
+        yield Alert(need.words, found, need.remedy, address, need.since, need.at, need.is_grave)
+    for kind in standing.more:
+        shown = sum(need.kind == kind for need in standing.needs)
+        state = kind.partition("-")[2]
+        address = link("jobs", state=state if state in {one.value for one in JobState} else "")
+        yield Alert(name_kind(kind), f"there are more than these {shown}", "the list of jobs has all of them", address)
 
 
 def _of_gates(gates: Sequence[Overview], link: _Link) -> Iterator[Alert]:

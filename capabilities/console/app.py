@@ -28,12 +28,15 @@ from shared.usage import price
 #: A page that looks again gets its moving part alone.
 PART: Final = "part"
 _STATIC: Final = "static"
+#: Tells a page that this process is there. No request to storage.
+_ALIVE: Final = "alive"
 
 
 def _rules(routes: Iterable[pages.Route]) -> Iterable[Rule]:
     for route in routes:
         yield Rule(route.path, endpoint=route.name, methods=[route.method])
     yield Rule("/static/<version>/<name>", endpoint=_STATIC, methods=["GET"])
+    yield Rule("/alive", endpoint=_ALIVE, methods=["GET"])
 
 
 class _SmallRequest(Request):
@@ -85,6 +88,8 @@ class Application:
                 raise Forbidden("you may read and not act: nothing was done")
         if endpoint == _STATIC:
             return serve(**arguments)
+        if endpoint == _ALIVE:
+            return Response(status=204)
         response = self._show(request, adapter, person, partial(self._pages[endpoint], **arguments))
         if person.cookie:
             response.headers.add("Set-Cookie", person.cookie)

@@ -2,8 +2,9 @@
 
 Without a page that is open, nothing is read.
 
-A page names the age that it accepts. While nothing moves, a page that looks again costs one request: the fleet's
-partition. Every fifth time the index of open work is read too, because a held job starts without the fleet's knowledge.
+A page names the age that it accepts. While nothing moves, a page that looks again costs one request: the needs and the
+fleet's partition in turn. Every sixth time the index of open work is read too, because a held job starts without the
+fleet's knowledge.
 """
 
 from collections import deque
@@ -18,8 +19,9 @@ from shared.concurrency import Fleet
 from shared.ledger import FINISHED, Job, JobState, Listed
 from shared.operating import Overview, QueueLook, read_queue
 from shared.parked import Causes, Entry
-from shared.pending import DISPATCH_POINTER, FINISH_POINTER, JOB_POINTER, Pointer
+from shared.pending import DISPATCH_POINTER, FINISH_POINTER, JOB_POINTER, REPLAY_POINTER, Pointer
 from shared.topology import URGENT, submission_queue, work_queue_names
+from shared.watch import Standing
 
 #: Open jobs that Now shows.
 MOST_OPEN: Final = 50
@@ -27,8 +29,8 @@ MOST_OPEN: Final = 50
 MOST_ROWS: Final = 10
 #: Points that a plot of the queues has at most.
 MOST_POINTS: Final = 400
-#: Looks of an idle page at the fleet for one at the index of open work.
-_EACH: Final = 5
+#: Looks of an idle page for one at the index of open work. An even number: the needs are read at each odd one.
+_EACH: Final = 6
 #: Seconds for which a failure is the answer of all who ask.
 _FAILED_FOR: Final = 1.0
 _OPEN_KINDS: Final = frozenset({JOB_POINTER, DISPATCH_POINTER, FINISH_POINTER})
@@ -119,6 +121,7 @@ class Snapshot:
         gates = stores.gate_reader()
         monotonic = self._clock.monotonic
         self._fleet = Part[Fleet](self._read_fleet, monotonic)
+        self._needs = Part[Standing](lambda _known: stores.watch.read(), monotonic)
         self._queues = Part[Sequence[QueueLook]](self._read_queues, monotonic)
         self._open = Part[OpenWork](self._read_open, monotonic)
         self._gates = Part[Sequence[Overview]](lambda _known: gates.read(), monotonic)
@@ -130,6 +133,10 @@ class Snapshot:
     def fleet(self, age: float) -> Fleet:
         """Return the decision, the governors and the processes. One request."""
         return self._fleet.get(age)
+
+    def needs(self, age: float) -> Standing:
+        """Return what needs a person. One request, and more only if there are hundreds."""
+        return self._needs.get(age)
 
     def queues(self, age: float) -> Sequence[QueueLook]:
         """Return the queues. One request each, and one more for each that holds a message."""
@@ -156,19 +163,22 @@ class Snapshot:
         return list(self._points)
 
     def is_moving(self) -> bool:
-        """Find out whether anything moves, by one request, each fifth time by two.
+        """Find out whether anything moves, by one request, each sixth time by two.
 
         A page that is shown for the first time reads everything anyway. It need not call this.
         """
-        before = self._fleet.last()
-        fleet = self._fleet.get(0)
-        known, queues = self._open.last(), self._queues.last()
-        has_moved = before is None or before != fleet or bool(fleet.fresh(self._clock.now()))
-        if has_moved or known is None or known.is_moving or any(queue.messages for queue in queues or ()):
+        before, known, queues, now = self._fleet.last(), self._open.last(), self._queues.last(), self._clock.now()
+        has_work = known is None or known.is_moving or any(queue.messages for queue in queues or ())
+        if has_work or before is None or before.fresh(now):
             self._idle_looks = 0
             return True
         self._idle_looks += 1
-        return self._idle_looks % _EACH == 0 and self._open.get(0).is_moving
+        if self._idle_looks % 2:
+            self._needs.get(0)
+            return False
+        fleet = self._fleet.get(0)
+        has_moved = fleet != before or bool(fleet.fresh(now))
+        return has_moved or (self._idle_looks % _EACH == 0 and self._open.get(0).is_moving)
 
     def _read_fleet(self, known: Fleet | None) -> Fleet:
         return self._stores.fleet.read(known.in_force if known else None)
@@ -182,12 +192,24 @@ class Snapshot:
     def _read_open(self, _known: OpenWork | None) -> OpenWork:
         now = self._clock.now()
         pointers = [one for one in self._stores.pending.due(now + self._ahead) if _is_of_work(one)]
-        names = dict.fromkeys(one.id for one in pointers if one.kind in _OPEN_KINDS)
-        listed = {one.job: one for one in self._stores.job_list.find_open()} if len(names) > MOST_ROWS else {}
-        # What the list does not have among its open jobs, its own row knows.
-        found = [listed.get(name) or self._stores.ledger.read(name) for name in list(names)[:MOST_OPEN]]
-        jobs = [job for job in found if job is not None]
-        return OpenWork(jobs, len(names), min((one.due for one in pointers), default=None))
+        names = list(dict.fromkeys(one.id for one in pointers if one.kind in _OPEN_KINDS))
+        listed: Mapping[str, Listed] = {}
+        if len(names) > MOST_ROWS:
+            found, is_whole = self._stores.job_list.find_open()
+            listed = {one.job: one for one in found}
+            # The list knows a job from its acceptance to its end, so the others have ended.
+            names = [name for name in names if name in listed] if is_whole else names
+        rows = MOST_ROWS
+        jobs: list[Job | Listed] = []
+        for name in names[:MOST_OPEN]:
+            if name in listed:
+                jobs.append(listed[name])
+            elif rows and (job := self._stores.ledger.read(name)) is not None:
+                rows -= 1
+                jobs.append(job)
+        # A process that goes on with a replay keeps its pointer due.
+        due = [one.due for one in pointers if one.kind != REPLAY_POINTER]
+        return OpenWork(jobs, len(names), min(due, default=None))
 
     def _read_parked(self, known: _Parked | None) -> _Parked:
         before = known or _Parked()

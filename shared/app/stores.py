@@ -88,6 +88,7 @@ from shared.signals import (
 )
 from shared.topology import GUARD, URGENT, WAKE, submission_queue, work_queue_names
 from shared.usage import DayBudget, Diary, load, read_day
+from shared.watch import WatchTable
 
 #: Seconds for which a received message is hidden.
 VISIBILITY: Final = int(GUARD.total_seconds())
@@ -111,7 +112,8 @@ class Stores(Closing):
         self.connections, self.clock = connections, clock or SystemClock()
         connections.at_close(self.close)
         table, self.container = connections.tables.get_table_client, connections.blobs.get_container_client
-        self.ledger = TableLedger(table("jobs"), table("jobindex"), clock=self.clock)
+        self.watch = WatchTable(table("decisions"))
+        self.ledger = TableLedger(table("jobs"), table("jobindex"), clock=self.clock, watch=self.watch)
         self.job_list = self.ledger.list
         self.pending = PendingTable(table("pending"))
         self.ready = ReadyTable(table("pending"))

@@ -74,9 +74,14 @@ def _rows(job: Job, rows: Totals | None) -> Iterator[str]:
         yield f"the chunk rows add up to {rows.items} items and other sums than the job's {job.totals.items} items"
 
 
+def is_failed_entirely(job: Job | Listed) -> bool:
+    """Check whether the job has ended and all of it is parked. Its state says "completed"."""
+    return job.state is JobState.COMPLETED_WITH_PARKED and bool(job.parked_chunks) and not job.done
+
+
 def describe_state(job: Job | Listed) -> str | None:
     """Return the state in words, for a person. None: it is not recorded."""
-    if job.state is JobState.COMPLETED_WITH_PARKED and job.parked_chunks and not job.done:
+    if is_failed_entirely(job):
         # "Completed" would be read as a success.
         return "failed: all parked"
     return job.state and job.state.value

@@ -91,6 +91,13 @@ class Ledger(OutboxStore, Protocol):
         """Write the last word about a job into the list of jobs. Safe to repeat."""
         ...
 
+    def tell_needs(self, job: Job, *, is_in_time: bool = False) -> bool:
+        """Write again which needs a job has, and end those that it had. False: storage did not answer.
+
+        `is_in_time`: the danger to its deadline is over. No request for a job that never had a need. Safe to repeat.
+        """
+        ...
+
     def newest(self, limit: int) -> list[Listed]:
         """Return the latest jobs, the newest first."""
         ...

@@ -316,6 +316,8 @@ class Job:
     #: Its first states and its last ones. Empty: a row of an earlier version, or a buried one.
     story: Annotated[tuple[Told, ...], Column(STORY)] = ()
     listed_at: Annotated[datetime | None, Column(MOMENT)] = None  # when its line in the list of jobs was last written
+    #: The kinds of needs that the watch has rows of, or had. None: it never had one.
+    needs: Annotated[str | None, Column(TEXT, kept=True)] = None
     nonce: Annotated[str, Column(TEXT, kept=True)] = ""
     etag: Annotated[str, Column(KEY, kept=True)] = ""
     #: Columns of a newer version, which every write of this row keeps until the job is buried.
@@ -342,6 +344,12 @@ class Job:
     def ended_chunks(self) -> int:
         """The number of chunks that are done or parked."""
         return self.done + self.parked_chunks
+
+    @property
+    def may_need_a_person(self) -> bool:
+        """False for a job that goes its ordinary way, of which no need is looked for."""
+        is_in_trouble = self.problem or self.warned or self.parked_chunks or self.state is JobState.PAUSED
+        return bool(is_in_trouble or self.needs)
 
     @property
     def has_ended(self) -> bool:

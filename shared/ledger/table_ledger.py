@@ -52,10 +52,12 @@ from shared.ledger.entities import (
     row_entity,
     row_of_entity,
 )
+from shared.ledger.job_needs import find_changed, list_marked, mark_needs, needs_of
 from shared.ledger.ledger import MOST_ROWS, Listed
 from shared.ledger.records import CLOSED, ChunkRow, Job, JobState, Told
 from shared.outbox import JOB_EVENTS, OutgoingMessage
 from shared.telemetry import describe_error, events, tell
+from shared.watch import NeedKind, WatchTable
 
 #: Lines of a job's story that are kept: a job that is replayed often goes through its states again and again.
 FIRST_TOLD: Final = 10
@@ -237,13 +239,14 @@ class JobList:
         place = f"{token['PartitionKey']}~{token['RowKey']}" if token else None
         return JobPage([one for one in listed if wanted.state in {None, one.state}], place)
 
-    def find_open(self) -> list[Listed]:
-        """Return the latest jobs that have not ended, by one request: those that storage finds in it."""
+    def find_open(self) -> tuple[list[Listed], bool]:
+        """Return the latest jobs that have not ended, by one request, and whether storage looked at all of them."""
         words = " and ".join(f"state ne '{state.value}'" for state in sorted(CLOSED))
         with expecting_an_answer("list the open jobs"):
-            page = next(self._index.query_entities(words, results_per_page=_PAGE_OF_LIST).by_page(), ())
-            listed = [_read_line(entity) for entity in page]
-        return [one for one in listed if one.state is not None and one.state not in CLOSED]
+            pages = self._index.query_entities(words, results_per_page=_PAGE_OF_LIST).by_page()
+            listed = [_read_line(entity) for entity in next(pages, ())]
+        is_whole = not pages.continuation_token  # type: ignore[attr-defined]  # of the library's iterator of pages
+        return [one for one in listed if one.state is not None and one.state not in CLOSED], is_whole
 
     def find(self, beginning: str, most: int) -> list[Job]:
         """Return the jobs whose ids begin so, in the order of their ids, up to so many."""
@@ -362,7 +365,10 @@ class TableLedger:
         index: TableClient,
         new_nonce: Callable[[], str] = lambda: uuid.uuid4().hex,
         clock: Clock | None = None,
+        watch: WatchTable | None = None,
     ) -> None:
+        """`watch`: has the needs of jobs. None: they are kept in their rows alone."""
+        self._watch = watch
         self._jobs, self._new_nonce, self._clock = jobs, new_nonce, clock or SystemClock()
         self.list = JobList(index, jobs)
 
@@ -409,9 +415,13 @@ class TableLedger:
         """Write the job, rows and messages in one entity-group transaction: all or nothing."""
         now = self._clock.now()
         mine = stamp(job, self._new_nonce(), now)
+        if mine.may_need_a_person:
+            mine = replace(mine, needs=mark_needs(mine))
         written = self._write(mine, rows, messages)
         if written is not None and is_news(job, mine, now):
             self._tell_news(written)
+        if written is not None and mine.needs != job.needs:
+            self._watch_needs(written, find_changed(job.needs, mine.needs))
         return written
 
     def _write(self, mine: Job, rows: Sequence[ChunkRow], messages: Sequence[OutgoingMessage]) -> Job | None:
@@ -452,9 +462,35 @@ class TableLedger:
         """Write the last word about a job into the list of jobs. Safe to repeat."""
         self.list.tell(job)
 
+    def tell_needs(self, job: Job, *, is_in_time: bool = False) -> bool:
+        """Write again which needs a job has, and end those that it had. No request for a job that never had one."""
+        if not job.may_need_a_person:
+            return True
+        # A row that an earlier version wrote has no marks of what it came to.
+        return self._watch_needs(job, list_marked(mark_needs(job)), is_in_time=is_in_time)
+
     def newest(self, limit: int) -> list[Listed]:
         """Return the latest jobs, the newest first."""
         return self.list.newest(limit)
+
+    def _watch_needs(self, job: Job, kinds: Sequence[str], *, is_in_time: bool = False) -> bool:
+        """Begin or end these needs, by one request each. A failure is no failure of the job."""
+        if self._watch is None:
+            return True
+        needs = dict(needs_of(job, self._clock.now()))
+        if is_in_time:
+            needs.pop(NeedKind.LATE, None)
+        try:
+            for kind in kinds:
+                if kind in needs:
+                    self._watch.begin(needs[kind])
+                else:
+                    self._watch.end(kind, job.job)
+        except StorageUnavailableError as error:
+            # The tick's look at the job does it again.
+            tell(events.JOB_UNWATCHED, job=job.job, state=job.state.value, error=describe_error(error))
+            return False
+        return True
 
     def _tell_news(self, job: Job) -> None:
         try:

@@ -256,7 +256,7 @@ def find_job_of_number(jobs: JobList, ledger: Ledger, number: int, between: tupl
     since, before = between[0] - ACCEPTED_BEFORE, between[1] + SKEW
     if (job := jobs.find_numbered(number, since, before)) is not None:
         return job
-    unknown = [one.job for one in jobs.find_open() if one.first_id is None and since <= one.accepted_at < before]
+    unknown = [one.job for one in jobs.find_open()[0] if one.first_id is None and since <= one.accepted_at < before]
     for name in unknown[:MOST_READ]:
         found = ledger.read(name)
         if found is not None and found.id_base is not None and 0 <= number - found.id_base < found.items:

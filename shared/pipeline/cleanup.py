@@ -151,7 +151,9 @@ class Retention:
             needed = [entry for entry in needed if not (entry.stage == TRANSACTIONS and self._close(entry))]
         if job.state not in FINISHED or needed:
             return False
-        return commit(self.ledger, bury(job)) is not None
+        buried = bury(job)
+        # Before the row: no tick looks at a buried job again.
+        return self.ledger.tell_needs(buried) and commit(self.ledger, buried) is not None
 
     def _close(self, entry: Entry) -> bool:
         return self.parked.change(entry, replace(entry, state=EntryState.DONE)) is not None

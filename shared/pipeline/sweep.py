@@ -284,8 +284,9 @@ class Sweep:
             # Its messages wait on their queues. So its pointer stays, and its row is not read.
             return
         job = self.ledger.read(pointer.id)
+        is_watched = True
         if job is not None and job.state is not JobState.BURIED:
-            job = warn(self.ledger, job, self.clock.now())
+            job, is_watched = self._warn(job)
         if job is not None and job.state in FINISHED:
             self.retention.begin(job)
         if job is None or job.state in CLOSED:
@@ -293,6 +294,7 @@ class Sweep:
             if job is not None:
                 # The process that ended it may have died before it wrote that into the list.
                 self.ledger.tell_list(job)
+                self._look_once_more(job, is_watched=is_watched)
             self.pending.remove(pointer)
             return
         with counting():
@@ -310,7 +312,23 @@ class Sweep:
             # A pointer of its own leads to a job that was released.
             self.pending.remove(pointer)
             return
-        leave_to_gate(self.pending, warn(self.ledger, job, now), pointer, now)
+        job, is_watched = self._warn(job)
+        if is_watched:
+            leave_to_gate(self.pending, job, pointer, now)
+
+    def _warn(self, job: Job) -> tuple[Job, bool]:
+        """Warn of its deadline, and write its needs again. Return its row, and whether storage took the needs."""
+        now = self.clock.now()
+        warned = warn(self.ledger, job, now)
+        is_in_time = read_progress(warned, now).risk is None
+        return warned, self.ledger.tell_needs(warned, is_in_time=is_in_time)
+
+    def _look_once_more(self, job: Job, *, is_watched: bool) -> None:
+        """Point again at a job that has ended if a slow process may still write that one of its needs began."""
+        now = self.clock.now()
+        may_be_slow = job.needs is not None and job.finished_at is not None and now - job.finished_at < self.overdue
+        if may_be_slow or not is_watched:
+            self.pending.add(Pointer(JOB_POINTER, now + self.overdue, job.job))
 
     def _point_again(self, pointer: Pointer, job: Job, silence: Silence, noted: Turn | None) -> None:
         now, turn = self.clock.now(), turn_of(job)

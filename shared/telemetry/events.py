@@ -76,6 +76,12 @@ JOB_UNLISTED: Final = LogEvent(
     fields=("job", "state", "error"),
     meaning="a job came to a state, and its line in the list of jobs could not be written; the next news of the job, or the tick, does it",
 )
+JOB_UNWATCHED: Final = LogEvent(
+    name="sluice.job.unwatched",
+    level=WARNING,
+    fields=("job", "state", "error"),
+    meaning="a need of a job began or ended, and the first page of the console could not be given it; the tick's next look at the job does it",
+)
 JOB_PAUSED: Final = LogEvent(
     name="sluice.job.paused",
     level=ERROR,

@@ -149,7 +149,7 @@ def test_a_page_of_another_port_can_neither_act_nor_read(open_console, served):
 
 
 def test_an_hour_without_a_key_is_few_looks_and_then_none(open_console):
-    """It looks again after 2 s, then twice as long each time up to a minute, and stops after half an hour."""
+    """It looks again after 5 s, then twice as long each time up to a minute, and stops after half an hour."""
     console = open_console()
     console.page.clock.install()
     looks = []
@@ -165,7 +165,7 @@ def test_an_hour_without_a_key_is_few_looks_and_then_none(open_console):
     assert set(looks) == {304}
     assert len(looks) == after_half_an_hour
     console.page.keyboard.press("Shift")
-    console.page.clock.run_for(3000)
+    console.page.clock.run_for(6000)
     console.page.wait_for_timeout(100)
     assert len(looks) == after_half_an_hour + 1
 

@@ -20,6 +20,7 @@ from shared.messages import Delivery
 from shared.operating.replay import ReplayPace, Selection
 from shared.parked.entry import ACCEPT, chunk_key, job_note
 from shared.publish import Publisher
+from shared.watch import Need, NeedKind
 from shared.workloads import Line, Rejected
 from tests.faults.sales import PERMANENT, LinedSales
 from tests.faults.world import SMALL, sales
@@ -86,6 +87,8 @@ def names(provisioned_settings):
         operator.run.step(operator.stop_replay(asked.id, by="ann"))
         # That of a dead feeder, which hinders no other test.
         stores.fleet.note_feed(FeedRow(until=now, since=now, by="json", jobs={"": 1}, waiting={"": 2}))
+        need = Need(NeedKind.LATE, open_, "its deadline has passed", now, now)
+        stores.watch.begin(need)
     for words in (["ids", "next", f"json-{stamp}"], ["gate", "open", f"json-{stamp}", "--yes"]):
         assert CliRunner().invoke(app, words, env=provisioned_settings).exit_code == 0
     yield {
@@ -100,6 +103,7 @@ def names(provisioned_settings):
     }
     with Connections.parse(provisioned_settings) as connections, Stores(connections) as stores:
         stores.fleet.forget_feed()
+        stores.watch.end(need.kind, need.about)
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from shared.grammar import amounts
 from shared.ledger import ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Totals
 from shared.parked.entry import Entry, chunk_key
 from shared.pending import JOB_POINTER, Pointer
+from shared.pipeline.sweep import warn
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ITEMS = 1000
@@ -48,7 +49,7 @@ def make_job(name, *, chunks=10, done=0, parked=0, **changes):
 
 
 def put_job(stores, job, *, is_open=True):
-    """Store a job with the rows of its ended chunks, and its pointer."""
+    """Store a job with the rows of its ended chunks, its needs as the tick finds them, and its pointer."""
     stored, _ = stores.ledger.insert(job)
     states = [ChunkState.DONE] * job.done + [ChunkState.PARKED] * job.parked_chunks
     rows = [
@@ -57,6 +58,7 @@ def put_job(stores, job, *, is_open=True):
     ]
     for first in range(0, len(rows), 99):
         stored = stores.ledger.commit(stored, rows[first : first + 99])
+    stores.ledger.tell_needs(warn(stores.ledger, stored, NOON))
     if is_open:
         stores.pending.add(Pointer(JOB_POINTER, NOON + timedelta(minutes=5), job.job))
     return stored

@@ -51,7 +51,7 @@ def test_now_says_what_needs_a_person(visitor):
     reply = visitor.get("/")
     shown = words(reply)
     for part in (
-        "job late usage-0412: its deadline is 2026-11-21 12:04 UTC and it ends about",
+        "job late usage-0412: at its rate it ends after its deadline, 2026-11-21 12:04 UTC",
         "job paused invoices-11: 6 of 40 chunks are parked",
         "gate holds nihgtly holds 3 and was never opened",
         "parked 61 in 2 causes",

@@ -671,6 +671,20 @@ class Asides(Parked):
         return p.ResultStore(_container(connections, "results"))
 
 
+class Needs(Shelf):
+    """What needs a person."""
+
+    tables, values = ("decisions",), v.NEEDS
+
+    def write(self, connections, stored):
+        watch = p.WatchTable(_table(connections, "decisions"))
+        for need in stored:
+            watch.begin(need)
+
+    def read(self, connections):
+        return list(p.WatchTable(_table(connections, "decisions")).read().needs)
+
+
 class Outputs(Shelf):
     """Parts and the manifest beside them."""
 
@@ -786,7 +800,7 @@ SHELVES = {
     for shelf in (
         Jobs, SmallJobs, Lines, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, CauseSums, Over,
         Fleet, Diary, Audit, Replays, Totals,
-        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Asides, Bounded, Halted, Outputs, Gates, Timetables, Sequences, Rules,
+        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Needs, Asides, Bounded, Halted, Outputs, Gates, Timetables, Sequences, Rules,
     )
 }  # fmt: skip
 _ZSTD = b"\x28\xb5\x2f\xfd"

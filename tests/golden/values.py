@@ -353,6 +353,13 @@ HALTED = (
     p.Pointer("halt", NOON + timedelta(minutes=3), "team-a~wrong", note=f"2 {LATER.isoformat()} 1"),
 )
 
+
+#: As `sluice now` and the first page of the console read them: the grave one first.
+NEEDS = [
+    p.Need(p.NeedKind.PAUSED, "team-a~large", "after chunk 0: it is too large", LATER, NOON),
+    p.Need(p.NeedKind.LATE, "nightly", "little time is left before its deadline", LATER, is_grave=False),
+]
+
 SOUNDED = (
     p.Job(
         job="team-a~large",
@@ -367,6 +374,7 @@ SOUNDED = (
         sounded=2**26,
         problem="after chunk 0: it is too large",
         story=(p.Told(p.JobState.PAUSED, LATER, 1, "after chunk 0: it is too large"),),
+        needs="x-paused",
     ),
     [
         p.ChunkRow(

@@ -77,6 +77,10 @@ class MemoryLedger:
     def tell_list(self, job: Job) -> None:
         """Write nothing: here the list is read from the jobs themselves."""
 
+    def tell_needs(self, job: Job, *, is_in_time: bool = False) -> bool:
+        """Write nothing."""
+        return True
+
     def newest(self, limit: int) -> list[Listed]:
         """Return the jobs accepted last, the newest first."""
         with self._lock:

@@ -309,6 +309,32 @@ def test_the_last_look_at_a_job_tells_the_list_how_it_ended(world, sweep, monkey
     assert told == [(world.job, JobState.COMPLETE)]
 
 
+def test_a_job_that_had_a_need_is_looked_at_once_more_after_its_end(world, sweep):
+    """A slow process may still write that the need began: the pointer stays until none is left that could."""
+    sweep.process.accept(world.submission(CHUNK_ITEMS), "m1")
+    job = world.ledger.read(world.job)
+    world.ledger.commit(replace(job, state=JobState.COMPLETE, needs="-x-paused", finished_at=world.clock.now()))
+    assert [sweep(minutes=minutes) for minutes in (9, 11, 11)] == [0, 1, 0]
+    job = world.ledger.read(world.job)
+    world.ledger.commit(replace(job, finished_at=world.clock.now()))
+    sweep.process.acceptance.pending.add(Pointer(JOB_POINTER, world.clock.now(), world.job))
+    assert [sweep(minutes=minutes) for minutes in (1, 8, 1, 11)] == [1, 0, 0, 1]
+
+
+def test_a_need_that_storage_did_not_take_keeps_its_pointer(world, sweep, monkeypatch):
+    """Of a held job, which has no other look, and of one that has ended."""
+    deadline = world.clock.now() + timedelta(minutes=40)
+    sweep.process.accept(world.submission(CHUNK_ITEMS, gate="nightly", deadline=deadline.isoformat()), "m1")
+    monkeypatch.setattr(world.ledger, "tell_needs", lambda *_, **__: False)
+    assert [sweep(minutes=minutes) for minutes in (31, 1, 1)] == [1, 1, 1]
+    told = []
+    monkeypatch.setattr(
+        world.ledger, "tell_needs", lambda job, *, is_in_time: not told.append((job.warned, is_in_time))
+    )
+    assert [sweep(minutes=minutes) for minutes in (1, 1)] == [1, 0]
+    assert told == [("waits_too_long", False)]
+
+
 def test_one_job_that_fails_keeps_its_pointer(world, sweep, told):
     """Storage that fails in the middle is logged, and the next tick tries again."""
     sweep.process.accept(world.submission(CHUNK_ITEMS), "m1")

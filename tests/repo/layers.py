@@ -22,7 +22,7 @@ ORDER = (
     ("processes",),
     ("payload",),
     ("parked",),
-    ("workloads", "ids"),
+    ("workloads", "ids", "watch"),
     # Before the ledger: what may happen to a held job follows from the reading of its gate.
     ("gate",),
     ("ledger",),

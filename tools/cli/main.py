@@ -15,6 +15,12 @@ from tools.cli.options import PROBLEM_FOUND, WRONG_CALL, complain, note_reader
 _LOOK, _PUBLISH, _UNDERSTAND, _RUN = "Look and act", "Publish", "Understand", "Run and install"
 #: A test holds the lines to those of the modules.
 NAMED: Final = {
+    "now": Named(
+        "now",
+        "now",
+        _LOOK,
+        "List what needs a person, the grave ones first: jobs that are paused, late or failed. Status 1: one is grave.",
+    ),
     "jobs": Named("jobs", "app", _LOOK, "Jobs: list them, look at one, watch one to its end."),
     "gate": Named(
         "gate",

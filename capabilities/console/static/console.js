@@ -1,22 +1,25 @@
 "use strict";
-// Looks again, draws plots, and writes the reader's own time. No markup is ever made of text: nodes are moved.
+// Looks again, says whether the page is alive, draws plots, and writes the reader's own time. No markup is ever made of
+// text: nodes are moved.
 (() => {
-  const FIRST = 2000, LONGEST = 60000, PATIENCE = 30 * 60000;
-  let wait = FIRST, timer = 0, asking = false, touched = Date.now(), plots = [];
+  const FIRST = 5000, LONGEST = 60000, PATIENCE = 30 * 60000, SLOW = 5000, GIVES_UP = 30000;
+  let wait = FIRST, timer = 0, asking = 0, touched = Date.now(), plots = [];
+  // How it stands: since when, and when the last answer came.
+  let standing = "live", since = Date.now(), answered = Date.now();
 
   const twoDigits = (number) => String(number).padStart(2, "0");
+  const clock = (moment) => { const at = new Date(moment); return [at.getHours(), at.getMinutes(), at.getSeconds()].map(twoDigits).join(":"); };
 
   function showTimes(root) {
     const today = new Date().toDateString();
     for (const time of root.querySelectorAll("time[datetime]")) {
       const at = new Date(time.dateTime);
       if (time.title || Number.isNaN(at.getTime())) continue;
-      const clock = [at.getHours(), at.getMinutes(), at.getSeconds()].map(twoDigits).join(":");
       const day = [at.getFullYear(), at.getMonth() + 1, at.getDate()].map(twoDigits).join("-");
       time.title = time.textContent;
-      const short = at.toDateString() === today ? clock : day + " " + clock;
+      const short = at.toDateString() === today ? clock(at) : day + " " + clock(at);
       // Once on a page in full; elsewhere the other form is shown on demand.
-      time.textContent = time.closest("#asof") ? clock + " here, " + time.title.slice(11) : short;
+      time.textContent = time.closest("#asof") ? clock(at) + " here, " + time.title.slice(11) : short;
     }
   }
 
@@ -41,7 +44,7 @@
       const table = document.getElementById(place.dataset.table);
       if (!table || table.tBodies[0].rows.length < 2) continue;
       const { heads, data } = readTable(table, place.dataset.columns);
-      const hours = (seconds) => { const at = new Date(seconds * 1000); return [at.getHours(), at.getMinutes(), at.getSeconds()].map(twoDigits).join(":"); };
+      const hours = (seconds) => clock(seconds * 1000);
       const axis = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
       const paths = place.dataset.steps ? uPlot.paths.stepped({ align: 1 }) : undefined;
       const series = heads.map((label, number) => ({ label, paths, stroke: colour("--plot-" + (number % 5 + 1)), width: 2, points: { show: false } }));
@@ -80,34 +83,98 @@
     drawPlots();
   }
 
-  function schedule() {
-    clearTimeout(timer);
-    if (document.hidden || asking || Date.now() - touched > PATIENCE) return;
-    timer = setTimeout(look, wait);
+  const moving = () => document.getElementById("moving");
+  const isIdle = () => Date.now() - touched > PATIENCE;
+  // Only a server on this machine is asked whether it is there: that costs nothing.
+  const heart = document.body.dataset.alive;
+
+  function describe() {
+    const seen = "; what you see is of " + clock(answered), from = " since " + clock(since);
+    switch (standing) {
+      case "gone": return "this console does not answer" + from + seen;
+      case "storage": return (heart ? "storage does not answer" : "storage or the app does not answer") + from + seen;
+      case "session": return "you are not let in any more" + from + (heart ? ": press Enter in the terminal of sluice web, and open its address" : ": load the page again") + seen;
+      case "failed": return "this page cannot be made" + from + seen;
+      case "stopped": return "stopped looking" + from + ": press a key to go on";
+      default: return asking && Date.now() - asking > SLOW ? "waiting for an answer" : "live";
+    }
   }
 
-  function look() {
-    const moving = document.getElementById("moving"), address = new URL(location.href);
-    address.searchParams.set("part", "1");
+  function showStanding() {
+    const line = document.getElementById("standing"), grave = document.querySelectorAll("#moving .alerts .bad").length;
+    const said = line.querySelector("[role=status]"), words = describe() + (grave ? ", " + grave + (grave === 1 ? " needs you" : " need you") : "");
+    const isGood = standing === "live";
+    line.hidden = false;
+    line.dataset.standing = document.body.dataset.standing = isGood && words.startsWith("waiting") ? "slow" : standing;
+    // Written only if it is news: it is read aloud.
+    if (said.textContent !== words) said.textContent = words;
+    const seconds = Math.max(0, Math.round((Date.now() - answered) / 1000));
+    line.querySelector(".ago").textContent = isGood ? "last answer " + (seconds < 120 ? seconds + " s" : Math.floor(seconds / 60) + " min") + " ago" : "";
+    line.querySelector("button").hidden = isGood;
+    const title = (isGood ? (grave ? "(" + grave + ") " : "") : "(!) ") + document.documentElement.dataset.title;
+    if (document.title !== title) document.title = title;
+  }
+
+  function stand(how) {
+    if (standing !== how) { standing = how; since = Date.now(); }
+    if (how === "live") answered = Date.now();
+    showStanding();
+  }
+
+  function judge(status) {
+    if (status === 200 || status === 304 || status === 204) return "live";
+    if (status === 401 || status === 403 || status === 421) return "session";
+    return status === 503 ? "storage" : status === 0 ? "gone" : "failed";
+  }
+
+  function schedule() {
+    clearTimeout(timer);
+    if (document.hidden || asking || !moving().dataset.version) return;
+    if (isIdle()) stand("stopped");
+    else timer = setTimeout(look, wait);
+  }
+
+  function send(method, address, type, then) {
     const request = new XMLHttpRequest();
-    asking = true;
-    request.open("GET", address);
-    request.responseType = "document";
-    request.setRequestHeader("If-None-Match", '"' + moving.dataset.version + '"');
-    request.onloadend = () => {
-      asking = false;
-      const hasMoved = request.status === 200 && request.response;
-      wait = hasMoved ? FIRST : Math.min(LONGEST, wait * 2);
-      if (hasMoved) takeOver(request.response);
-      schedule();
-    };
+    request.open(method, address);
+    request.responseType = type;
+    request.timeout = GIVES_UP;
+    if (type) request.setRequestHeader("If-None-Match", '"' + moving().dataset.version + '"');
+    request.onloadend = () => then(request);
     request.send();
   }
 
+  function look() {
+    if (!moving().dataset.version) { location.reload(); return; }
+    if (asking) return;
+    clearTimeout(timer);
+    const address = new URL(location.href);
+    address.searchParams.set("part", "1");
+    asking = Date.now();
+    send("GET", address, "document", (request) => {
+      asking = 0;
+      const hasMoved = request.status === 200 && request.response;
+      wait = hasMoved ? FIRST : Math.min(LONGEST, wait * 2);
+      if (hasMoved) takeOver(request.response);
+      stand(judge(request.status));
+      schedule();
+    });
+  }
+
+  function beat() {
+    if (document.hidden || isIdle() || asking) return;
+    send("HEAD", heart, "", (request) => {
+      const found = judge(request.status), isBack = standing === "gone" || standing === "session";
+      if (found !== "live") stand(found);
+      else if (isBack && moving().dataset.version) look();
+      else if (isBack) stand("live");
+    });
+  }
+
   function wake() {
-    const slept = Date.now() - touched > PATIENCE;
+    const slept = isIdle();
     touched = Date.now();
-    if (slept) { wait = FIRST; schedule(); }
+    if (slept) { wait = FIRST; if (standing === "stopped") stand("live"); schedule(); }
   }
 
   showTimes(document);
@@ -115,9 +182,18 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawPlots);
   let resized = 0;
   addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(drawPlots, 150); });
-  if (document.getElementById("moving")?.dataset.version) {
+  document.documentElement.dataset.title = document.title;
+  if (moving().dataset.version || heart) {
     for (const kind of ["keydown", "pointerdown", "pointermove"]) addEventListener(kind, wake, { passive: true });
-    document.addEventListener("visibilitychange", () => { wait = FIRST; schedule(); });
+    document.addEventListener("visibilitychange", () => {
+      wait = FIRST;
+      if (!document.hidden && moving().dataset.version && Date.now() - answered > LONGEST && !isIdle()) look();
+      else schedule();
+    });
+    document.querySelector("#standing button").addEventListener("click", () => { if (standing === "session") location.reload(); else look(); });
+    showStanding();
+    setInterval(showStanding, 1000);
+    if (heart) setInterval(beat, FIRST);
     schedule();
   }
 })();

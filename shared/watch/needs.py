@@ -1,0 +1,85 @@
+"""Something that needs a person: its kinds, and their words for the console and the command. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+
+class NeedKind(StrEnum):
+    """The kinds of needs of jobs, as the keys have them. The keys sort as a page does, so late ones come last.
+
+    Kinds of a later version are shown by the words in their keys. They begin with an earlier letter: a fault of the
+    installation comes before a fault of a job.
+    """
+
+    FAILED = "x-failed"
+    PAUSED = "x-paused"
+    PLANLESS = "x-planless"
+    UNBALANCED = "x-unbalanced"
+    LATE = "z-late"
+
+
+#: The way out, in one sentence.
+_REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        NeedKind.FAILED: "find the cause, mend it, then replay what is parked",
+        NeedKind.PAUSED: "find the cause, mend it, then resume the job",
+        NeedKind.PLANLESS: "have its publisher send the submission again",
+        NeedKind.UNBALANCED: "compare what was declared with what came: its page has both",
+        NeedKind.LATE: "its page says what holds it up",
+    }
+)
+_LETTERS_OF_JOBS: Final = frozenset({"x", "z"})
+#: Characters of a sentence.
+_LONGEST: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something that needs a person."""
+
+    kind: str
+    #: The job, or whatever else it is about.
+    about: str
+    #: One sentence.
+    found: str
+    #: When it was last found so.
+    at: datetime
+    since: datetime | None = None
+    #: A need that is not grave is a notice: nothing is lost by waiting.
+    is_grave: bool = True
+
+    @property
+    def words(self) -> str:
+        """Return its kind in words."""
+        return name_kind(self.kind)
+
+    @property
+    def remedy(self) -> str:
+        """Return the way out. Empty: this version does not know the kind."""
+        return _REMEDIES.get(self.kind, "")
+
+    @property
+    def is_of_job(self) -> bool:
+        """Return whether it is about a job."""
+        return self.kind.partition("-")[0] in _LETTERS_OF_JOBS
+
+
+def name_kind(kind: str) -> str:
+    """Return a kind in words."""
+    letter, _, words = kind.partition("-")
+    return f"{'job ' if letter in _LETTERS_OF_JOBS else ''}{words.replace('-', ' ') or kind}"
+
+
+def cut_found(words: str) -> str:
+    """Return a sentence as a row has it: of bounded length, and without characters that control."""
+    cut = words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
+    return "".join(one if one.isprintable() else " " for one in cut)
+
+
+def sort_needs(needs: Iterable[Need]) -> list[Need]:
+    """Return the grave ones first, and else as their keys sort."""
+    return sorted(needs, key=lambda need: (not need.is_grave, need.kind, need.about))

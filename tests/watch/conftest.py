@@ -1,0 +1,40 @@
+"""A ledger and its watch, in tables of their own."""
+
+import uuid
+from types import SimpleNamespace
+
+import pytest
+from azure.data.tables import TableServiceClient
+
+from shared.ledger import TableLedger
+from shared.watch import WatchTable
+from tests.ledger.builders import NOON
+
+
+class Clock:
+    """Shows the time that a test sets."""
+
+    def __init__(self):
+        self.at = NOON
+
+    def now(self):
+        """Return it."""
+        return self.at
+
+
+@pytest.fixture(scope="session")
+def tables(azurite):
+    """The table service of this run."""
+    with TableServiceClient.from_connection_string(azurite.connection_string) as service:
+        yield service
+
+
+@pytest.fixture
+def house(tables):
+    """The ledger, its watch, and the table below."""
+    run = uuid.uuid4().hex[:12]
+    jobs, index, decisions = (tables.create_table(f"{name}{run}") for name in ("jobs", "jobindex", "decisions"))
+    clock, watch = Clock(), WatchTable(decisions)
+    with jobs, index, decisions:
+        ledger = TableLedger(jobs, index, clock=clock, watch=watch)
+        yield SimpleNamespace(ledger=ledger, watch=watch, clock=clock, table=decisions)
