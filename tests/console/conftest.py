@@ -15,6 +15,7 @@ from shared.azure import Connections
 from shared.topology import topology
 from shared.usage import load
 from tests.console.fillings import NOON
+from tests.faults.memory.storage import MemoryStorage
 from tools.local.azurite.launcher import Azurite
 from tools.local.provision import provision
 
@@ -67,8 +68,11 @@ class Visitor:
 class Installation:
     """Storage, and the console over it."""
 
-    def __init__(self, connection_string):
+    def __init__(self, connection_string, storage=None):
+        """Build it on the storage of this address, or on one in memory."""
         self.connections = Connections(connection_string)
+        if storage:
+            storage.serve(self.connections)
         self.clock = Clock()
         self.stores = Stores(self.connections, clock=self.clock)
         self.snapshot = Snapshot(self.stores, work_queues=1, rooms=(), ahead=timedelta(minutes=10))
@@ -108,10 +112,16 @@ def own_azurite():
         yield running
 
 
+@pytest.fixture(scope="module")
+def own_memory():
+    """The same in memory, which no other process reaches."""
+    return MemoryStorage()
+
+
 @pytest.fixture
-def house(own_azurite):
+def house(own_memory):
     """An installation, and the console over it."""
-    made = Installation(own_azurite.connection_string)
+    made = Installation(own_memory.connection_string, own_memory)
     with made.connections:
         yield made
 

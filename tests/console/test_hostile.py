@@ -96,9 +96,9 @@ class Markup(HTMLParser):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def filled(own_azurite):
+def filled(own_memory):
     """Every field that a publisher, a workload, a worker or another operator fills, with each text."""
-    made = Installation(own_azurite.connection_string)
+    made = Installation(own_memory.connection_string, own_memory)
     stores = made.stores
     with made.connections:
         for number, text in enumerate(TEXTS):

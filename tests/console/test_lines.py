@@ -8,12 +8,21 @@ import pytest
 from shared.messages import Delivery
 from shared.parked import NO_JOB
 from shared.parked.poison_policy import DEFAULT_POLICY
+from tests.console.conftest import Installation
 from tests.console.fillings import make_entry, park
 from tests.console.test_acts import Form, acts
 from tests.process.world import World
 
 HOSTILE = '{"shop":"<script>alert(1)</script>\u202e","amount":"2"}'.encode()
 LINES = [b'{"shop":"north","amount":"1"}', HOSTILE, b'{"shop":"south","amount":"3"}']
+
+
+@pytest.fixture
+def house(own_azurite):
+    """An installation on the storage of the worker's process."""
+    made = Installation(own_azurite.connection_string)
+    with made.connections:
+        yield made
 
 
 @pytest.fixture

@@ -18,11 +18,11 @@ from tools.local.paths import ROOT
 
 
 @pytest.fixture(scope="module", autouse=True)
-def filled(own_azurite):
+def filled(own_memory):
     """An installation with everything that a page can show."""
     from tests.console.conftest import Installation  # noqa: PLC0415 - only here without a test's own
 
-    made = Installation(own_azurite.connection_string)
+    made = Installation(own_memory.connection_string, own_memory)
     stores = made.stores
     with made.connections:
         late = {"deadline": NOON + timedelta(minutes=4), "gate": "nightly"}

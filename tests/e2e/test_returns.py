@@ -164,7 +164,7 @@ def test_each_return_is_answered_once_however_often_the_host_is_killed(project):
                     time.sleep(dice.uniform(0, 3))
                     kill(host)
                     host = start_host(options, stack.settings)
-                until(lambda: parked(project, stack.settings) == {"no_return": 1, "not_asked": 1}, pause=2)
+                await_parked(project, stack.settings, connections, {"no_return": 1, "not_asked": 1})
                 queue.send_message(message_of("return-early", "send"))
                 until(lambda: ("return-early", 1) in outside.asked)
                 check_seen(project, stack.settings, host, "return-early")
@@ -198,6 +198,13 @@ def parked(project, settings):
     listed = sluice(project, settings, "parked", "list", "--json")
     assert listed.returncode == 0, listed.stderr
     return {group["reason"]: group["entries"] for group in json.loads(listed.stdout)["groups"]}
+
+
+def await_parked(project, settings, connections, expected):
+    """Wait until these are parked, by the table: each run of the command is a process. Then the command lists them."""
+    table = Stores(connections).parked_table
+    until(lambda: Counter(entry.reason for entry in table.entries()) == expected)
+    assert parked(project, settings) == expected
 
 
 def check_seen(project, settings, host, name):
@@ -234,7 +241,7 @@ def test_what_the_host_or_the_bus_gave_up_is_parked_listed_and_replayed(project)
                 with bus.get_queue_receiver("returns-commands") as carrier:
                     first = read_one(carrier)
                     carrier.dead_letter_message(first, reason="TooHeavy")
-                until(lambda: parked(project, stack.settings) == {"dead_lettered": 1}, pause=1)
+                await_parked(project, stack.settings, connections, {"dead_lettered": 1})
                 # A carrier that gives it up again has it parked again; the second replay is the last one.
                 for is_given_up_again in (True, False):
                     replay(project, stack.settings, "dead_lettered")
@@ -246,7 +253,7 @@ def test_what_the_host_or_the_bus_gave_up_is_parked_listed_and_replayed(project)
                             carrier.complete_message(again)
                             continue
                         carrier.dead_letter_message(again, reason="TooHeavy")
-                    until(lambda: parked(project, stack.settings) == {"dead_lettered": 1}, pause=1)
+                    await_parked(project, stack.settings, connections, {"dead_lettered": 1})
             finally:
                 host.stop()
             with bus.get_queue_sender("returns-answers") as sender:
@@ -255,7 +262,7 @@ def test_what_the_host_or_the_bus_gave_up_is_parked_listed_and_replayed(project)
                 receiver.dead_letter_message(read_one(receiver), reason="MaxDeliveryCountExceeded")
         host = start_host(options, stack.settings)
         try:
-            until(lambda: parked(project, stack.settings) == {"dead_lettered": 1}, pause=1)
+            await_parked(project, stack.settings, connections, {"dead_lettered": 1})
             replay(project, stack.settings, "dead_lettered")
             assert parked(project, stack.settings) == {}
             assert "r1 is fetched: " in sluice(project, stack.settings, "returns", "show", "r1").stdout

@@ -12,8 +12,9 @@ from shared.errors import NewerVersionError, SluiceError
 from shared.parked import overflow
 from shared.parked.entry import ACCEPT, DOOR, EntryState
 from shared.parked.overflow import MOST_OF_CAUSE, OverLine, blob_name
+from tests.faults.memory.storage import MemoryStorage
 from tests.faults.plan import MODES, KilledError, Plan
-from tests.parked.test_cause_index import RETENTION, Shelf, make_entry, park
+from tests.parked.test_cause_index import RETENTION, MemoryShelf, make_entry, park
 from tests.process.world import NOON
 
 FLOOD = "accept-{:05}"
@@ -38,9 +39,9 @@ def kept(process):
 
 
 @pytest.fixture
-def shelf(azurite):
+def shelf():
     """Entries and an index of the test's own."""
-    found = Shelf(azurite)
+    found = MemoryShelf(MemoryStorage())
     yield found
     found.close()
 
@@ -151,11 +152,11 @@ def test_threads_that_park_at_once_share_requests_and_lose_nothing(shelf):
 
 @pytest.mark.usefixtures("low")
 @pytest.mark.parametrize("mode", MODES)
-def test_a_process_that_is_killed_or_refused_anywhere_loses_no_message(azurite, mode, stride):
+def test_a_process_that_is_killed_or_refused_anywhere_loses_no_message(mode, stride):
     """Every request of two messages above the bound is broken: by a death and in some way more, in CI in every way."""
     apart = 1 if mode == "kill_before" else min(stride, len(MODES))
     for at in itertools.count(1 + MODES.index(mode) % apart, apart):
-        shelf, plan = Shelf(azurite), Plan()
+        shelf, plan = MemoryShelf(MemoryStorage()), Plan()
         flood(shelf.index(), range(4))
         process = shelf.index(plan)
         parked = []

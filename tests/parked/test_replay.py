@@ -28,7 +28,7 @@ RECORDED = [
     "PUT replays",
     "GET parked",
     "PUT parked",
-    "POST ward",
+    "POST work",
     "PUT parked",
     "PUT replays",
     "GET parked",
@@ -38,6 +38,12 @@ RECORDED = [
     "PUT replays",
     "GET replays",
 ]
+
+
+@pytest.fixture
+def make_ward(make_ward_in_memory):
+    """Each has storage in memory."""
+    return make_ward_in_memory
 
 
 def replay(ward, pace=None, plan=None, pause=None, selection=None):

@@ -8,23 +8,19 @@ import pytest
 
 from shared.ledger.records import JobState
 from shared.publish import Publisher, encode_all
-from shared.topology import topology
 from tests.e2e.test_pipeline import lines_of
+from tests.faults.memory.storage import MemoryStorage
 from tests.faults.sales import Sales
 from tests.faults.world import SETTINGS
 from tests.pipeline.whole_app import WholeApp
-from tools.local.azurite.launcher import Azurite
-from tools.local.provision import provision
 
 TRANSACTIONS = 5_000
 
 
 @pytest.fixture(scope="module")
 def storage():
-    """An Azurite of its own: the queues have their real names."""
-    with Azurite.start() as own:
-        provision(own.connection_string, topology())
-        yield own.connection_string
+    """A storage that nobody else uses."""
+    return MemoryStorage()
 
 
 @pytest.fixture
@@ -32,7 +28,7 @@ def ran(storage):
     """Run a job with a setting, and return it with the ids in its outputs."""
 
     def run(form, chunk_items, count=TRANSACTIONS):
-        app = WholeApp(storage, settings=replace(SETTINGS, chunk_items=chunk_items))
+        app = WholeApp(storage.connection_string, storage=storage, settings=replace(SETTINGS, chunk_items=chunk_items))
         name = f"{form}-{chunk_items}"
         with app.metered, app.others:
             FORMS[form](app, name, [{"shop": f"s{n % 7}", "amount": f"{n}.25"} for n in range(count)])
@@ -100,7 +96,9 @@ def test_a_chunk_may_be_one_transaction(ran, form):
 def test_large_jobs_have_large_chunks_and_smaller_ones_once_they_were_slow(storage):
     """`auto`: 2,000 for 100,000 transactions; by the speed of the first job, 15 seconds are 1,500, so the next has 1,000."""
     slow = Slow()
-    app = WholeApp(storage, settings=replace(SETTINGS, chunk_items=None), workload=slow)
+    app = WholeApp(
+        storage.connection_string, storage=storage, settings=replace(SETTINGS, chunk_items=None), workload=slow
+    )
     slow.clock = app.clock
     chunks = {}
     with app.metered, app.others:

@@ -7,7 +7,7 @@ from shared.ledger import JobState
 from shared.messages import PortionMessage, Result, encode
 from shared.pipeline.settle import Received
 from shared.signals import Hint
-from tests.pipeline.whole_app import running_app
+from tests.pipeline.whole_app import app_in_memory
 
 GATE, ITEMS = "payday", 40
 
@@ -36,7 +36,7 @@ def open_gate(whole):
 
 def test_invented_results_of_a_held_job_are_parked_and_the_job_starts_on_time():
     """They say why, they cost the job nothing, and its totals are those of its own transactions."""
-    with running_app() as whole:
+    with app_in_memory() as whole:
         before = held(whole)
         forged = [Received(encode(invented("nightly", chunk)), f"forged-{chunk}") for chunk in range(before.chunks)]
         assert whole.app.settle(forged).parked == before.chunks
@@ -64,7 +64,7 @@ def test_a_result_that_is_settled_before_the_cursor_is_noted_counts(monkeypatch)
 
     made = []
     monkeypatch.setattr(Stores, "put", put_and_work)
-    with running_app() as whole:
+    with app_in_memory() as whole:
         made.append(whole)
         held(whole)
         open_gate(whole)

@@ -123,28 +123,34 @@ class World:
         target, kind = self.addressed(message)
         if kind == "expire" and not state.phases[0]:
             return
-        local = state.locals[target]
+        places, bag, doubles, *others = state
+        local = places[target]
         found, sent = self._act(target, local, message, state.phases[target])
-        after = state if found == local else state._replace(locals=replaced(state.locals, target, found))
-        yield after._replace(bag=tuple(sorted(rest + sent)))
-        if state.doubles and (sent or found != local):
-            yield after._replace(bag=tuple(sorted(state.bag + sent)), doubles=state.doubles - 1)
+        if found != local:
+            places = replaced(places, target, found)
+        # Built whole: to replace the parts by their names takes a good part of a search.
+        yield State(places, tuple(sorted(rest + sent)) if sent else rest, doubles, *others)
+        if doubles and (sent or found != local):
+            yield State(places, tuple(sorted(bag + sent)) if sent else bag, doubles - 1, *others)
         if state.losses and kind in LOSABLE:
             yield state._replace(bag=rest, losses=state.losses - 1)
 
     def without_dead(self, state):
         """Return the state without messages that change nothing for a process or a reservation that has ended."""
-        bag = tuple([message for message in state.bag if not self._is_dead(state, message)])
-        return state if len(bag) == len(state.bag) else state._replace(bag=bag)
+        dead, places, phases = self.dead, state.locals, state.phases
+        kept = []
+        for message in state.bag:
+            target, _ = self.addressed(message)
+            key = (places[target], message, phases[target])
+            if key not in dead:
+                dead[key] = self._is_dead(target, *key)
+            if not dead[key]:
+                kept.append(message)
+        return state if len(kept) == len(state.bag) else state._replace(bag=tuple(kept))
 
-    def _is_dead(self, state, message):
-        target, _ = self.addressed(message)
-        local, phase = state.locals[target], state.phases[target]
-        key = (local, message, phase)
-        if key not in self.dead:
-            has_ended = self._has_ended(self.things[local], self.things[message])
-            self.dead[key] = has_ended and self._act(target, local, message, phase) == (local, ())
-        return self.dead[key]
+    def _is_dead(self, target, local, message, phase):
+        has_ended = self._has_ended(self.things[local], self.things[message])
+        return has_ended and self._act(target, local, message, phase) == (local, ())
 
     def _has_ended(self, local, message):
         if isinstance(local, OrderProcessState):

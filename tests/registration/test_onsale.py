@@ -9,7 +9,7 @@ from tests.benchmarks.onsale import Report, Sale, explain, run
 @pytest.mark.ci("processes that die, or a stack of its own")
 def test_a_rush_for_few_seats_oversells_nothing_although_processes_die():
     """Each dies after it started orders, obeyed commands or heard answers, and before its messages are completed."""
-    report = run(Sale(orders=60, seats=20, kill_after=None, deadly=("start", "sell", "hear"), lock_seconds=5))
+    report = run(Sale(orders=60, seats=20, kill_after=None, deadly=("start", "sell", "hear"), lock_seconds=30))
     assert report.problems() == []
     assert report.kills == 3
 
