@@ -406,6 +406,7 @@ BOUNDED = (
         done=1,
         too_rejected=12,
         problem="12 of 20 are rejected",
+        needs="x-paused",
         story=(p.Told(p.JobState.PAUSED, LATER, 1, "12 of 20 are rejected"),),
     ),
     [],

@@ -145,7 +145,7 @@ def test_the_facade_only_passes_on():
 
 def test_the_design_lists_the_layers():
     """In their order, each unit with its layer; a package is marked by a slash."""
-    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "appendix" / "design.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+) \| `([a-z_]+)(/?)` \| ", page, re.MULTILINE)
     assert [(int(layer), unit) for layer, unit, _ in rows] == [
         (number, unit) for number, layer in enumerate(ORDER, 1) for unit in layer

@@ -190,7 +190,7 @@ STATED = [
     ("ledger.md", f"have more than {LIMITS.rejected_text_most // MIB} MiB"),
     ("ledger.md", f"up to {PART_BYTES // MIB} MiB of lines"),
     (
-        "ledger.md",
+        "appendix/ledger.md",
         (
             f"up to {SEGMENT_CHUNKS} neighbouring chunks, whose results have at most {SEGMENT_BYTES // MIB} MiB together, compressed, and "
             f"whose partials have at most {SEGMENT_PARTIAL // MIB} MiB as JSON. Their lines have at most {SEGMENT_LINES // MIB} MiB"
