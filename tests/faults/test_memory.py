@@ -335,8 +335,10 @@ def test_a_hidden_message_comes_back(real, kind):
     with storage.connections() as connections:
         queue = connections.queues.get_queue_client("work-00")
         queue.send_message("x", time_to_live=-1)
-        (first,) = queue.receive_messages(visibility_timeout=1)
+        (first,) = queue.receive_messages(visibility_timeout=600)
         assert list(queue.receive_messages()) == []
+        # Its time is short only where nothing has to happen within it.
+        first.pop_receipt = queue.update_message(first, visibility_timeout=1).pop_receipt
         storage.wait(1.5)
         (second,) = queue.receive_messages(visibility_timeout=30)
         assert (second.id, second.dequeue_count) == (first.id, 2)

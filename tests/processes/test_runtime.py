@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.azure import tally_requests
+from shared.azure import Connections, tally_requests
 from shared.errors import (
     ConflictError,
     DecisionFailedError,
@@ -13,11 +13,12 @@ from shared.errors import (
     RefusedError,
     StorageUnavailableError,
 )
-from shared.processes import Case, Incoming, ReplyClass
+from shared.processes import Agenda, Case, Incoming, ReplyClass
 from shared.processes.agenda import NOTE_AFTER
 from shared.processes.runtime import MOST_HOMES
 from shared.telemetry import events
 from tests.eventsourcing.memory_homes import MemoryHomes
+from tests.faults.memory.storage import MemoryStorage
 from tests.processes.errands import NOON, WAITS, ask, got, remark
 from tests.processes.world import World
 
@@ -27,9 +28,12 @@ NOT_STORED = {(at, when) for at, when in STEPS if at in {"write", "remind"} or (
 
 
 @pytest.fixture
-def world(agenda):
-    """An installation that holds nothing yet."""
-    return World(MemoryHomes(), agenda)
+def world():
+    """An installation in memory that holds nothing yet. The agenda alone is tested on Azurite."""
+    storage = MemoryStorage()
+    with Connections(storage.connection_string) as made:
+        storage.serve(made)
+        yield World(MemoryHomes(), Agenda(made.tables.create_table("agendaofone")))
 
 
 def test_note_reminder_home_send_note_removed(world):
