@@ -152,7 +152,9 @@ def read_line(text: str, today: date, least_apart: timedelta, most_apart: timede
 def _check_rhythm(text: str, line: CronLine, today: date, least_apart: timedelta, most_apart: timedelta) -> None:
     days = [day for number in range(_LOOKED_AT.days) if line.has_day(day := today + number * _DAY)]
     if not days:
-        raise ScheduleRefusedError(f"{text!r} never comes: no {DAY.name} {_list_numbers(line.days)} is in {_months(line)}")
+        raise ScheduleRefusedError(
+            f"{text!r} never comes: no {DAY.name} {_join_numbers(line.days)} is in {_months(line)}"
+        )
     longest = max(((after - before, before) for before, after in pairwise(days)), default=(_LOOKED_AT, days[0]))
     if longest[0] > most_apart:
         raise ScheduleRefusedError(
@@ -190,7 +192,7 @@ def describe(line: CronLine) -> str:
     shown = ", ".join(f"{at:%H:%M}" for at in line.times)
     said = f"at {shown}" if len(line.times) <= _MOST_LISTED else f"{len(line.times)} times a day"
     every_day, every_week = len(line.days) == DAY.most, len(line.weekdays) == len(DAYS)
-    by_day = "" if every_day else f"day{'s' * (len(line.days) > 1)} {_list_numbers(line.days)} of the month"
+    by_day = "" if every_day else f"day{'s' * (len(line.days) > 1)} {_join_numbers(line.days)} of the month"
     # From Monday on, as people say a week.
     week = [DAYS[number % 7] for number in range(1, 8) if number % 7 in line.weekdays]
     by_week = "" if every_week else _week(line.weekdays, week)
@@ -209,7 +211,7 @@ def _months(line: CronLine) -> str:
     return ", ".join(MONTHS[number - 1] for number in sorted(line.months))
 
 
-def _list_numbers(numbers: frozenset[int]) -> str:
+def _join_numbers(numbers: frozenset[int]) -> str:
     """Return numbers as a person writes them, rows of them as ranges."""
     rows = []
     for _key, row in groupby(enumerate(sorted(numbers)), key=lambda pair: pair[1] - pair[0]):

@@ -38,7 +38,7 @@ _OF_MACHINE: Final = frozenset({"localtime", "posixrules", "Factory"})
 
 
 class TimetableRow(Struct, frozen=True, kw_only=True):
-    """The timetable of one gate, as stored."""
+    """The timetable of one gate, in its stored form."""
 
     line: str
     zone: str
@@ -207,7 +207,7 @@ def describe_timetable(row: TimetableRow, now: datetime) -> str:
 
 
 class NextStep(NamedTuple):
-    """The next step of a follower: it plans an opening at this moment, or only looks again then."""
+    """The next moment of a timetable. A follower plans an opening then, or only comes back."""
 
     at: datetime
     plans: bool

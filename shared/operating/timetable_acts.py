@@ -5,7 +5,7 @@ which the next tick does the rest:
 
 1. The pointer, due now, before the blob. A follower who finds nothing to do removes it.
 2. The blob, by a conditional write.
-3. The opening, by `Operator.schedule`, which writes the next pointer first.
+3. The opening, by `Operator.schedule`, which writes the pointer to the one after it first.
 4. The pointer that led here goes.
 """
 
@@ -31,8 +31,8 @@ from shared.operating.gate_acts import GateActResult, Operator
 from shared.pending import TIMETABLE_POINTER, PendingTable, Pointer
 from shared.telemetry import events, tell
 
-#: Returns an act that prepares the instances of an opening, or None where none are warmed.
-Prepare: TypeAlias = Callable[[str, TimetableRow], Callable[[Opening, int], object] | None]
+#: Builds the call that prepares the instances of an opening. None: none are warmed.
+WarmUp: TypeAlias = Callable[[str, TimetableRow], Callable[[Opening, int], object] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Timetabler:
     operator: Operator
     pending: PendingTable
     audit: AuditTable
-    warm: Prepare
+    warm: WarmUp
     clock: Clock
 
     def set(self, gate: str, row: TimetableRow) -> TimetableResult:

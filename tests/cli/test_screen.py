@@ -9,6 +9,7 @@ from rich.table import Table
 
 from shared.gate.held import HeldSummary
 from shared.gate.state import GateState, Opening, open_gate
+from shared.gate.timetables import TimetableRow
 from shared.ledger.ledger import Listed
 from shared.ledger.records import Job, JobState
 from shared.operating import Overview
@@ -46,7 +47,15 @@ def gate(screen):
 
 def broken_gate(screen):
     """A gate whose blob holds something strange."""
-    gate_view.show_overview(screen, [Overview("g", GateState(), HeldSummary(0, None), EVIL)], NOW)
+    gate_view.show_overview(screen, [Overview("g", GateState(), HeldSummary(0, None), EVIL)], {}, NOW)
+
+
+def timetable(screen):
+    """A timetable that nobody but its writer understands."""
+    row = TimetableRow(line=EVIL, zone="UTC", minutes=None, by=EVIL, why=EVIL, set_at=NOW)
+    gate_view.show_overview(screen, [], {"g": row}, NOW)
+    row_of_gate = Overview("g", GateState(), HeldSummary(0, None))
+    gate_view.show_status(screen, gate_view.Status(row_of_gate, [], [], row), NOW)
 
 
 def finding():
@@ -54,11 +63,11 @@ def finding():
     return checkup._table([Finding("queue", "q", EVIL)])
 
 
-@pytest.mark.parametrize("show", [job, entry, finding, gate, broken_gate], ids=lambda show: show.__name__)
+@pytest.mark.parametrize("show", [job, entry, finding, gate, broken_gate, timetable], ids=lambda show: show.__name__)
 def test_the_text_of_others_is_shown_as_text(show):
     """All of it can be read, and none of it does anything."""
     screen = _screen(400)
-    if show in {gate, broken_gate}:
+    if show in {gate, broken_gate, timetable}:
         show(screen)
     else:
         screen.show(show())

@@ -10,9 +10,11 @@ from shared.errors import GateCorruptError, NewerVersionError, ScheduleRefusedEr
 from shared.gate.state import GateState, Opening, Reading, schedule
 from shared.gate.timetables import MOST, Timetable, count_skipped, decide_step
 from shared.pending import TIMETABLE_POINTER, Pointer
+from shared.scaling import WarmChoice, records_of
 from shared.telemetry import events
 from tests.gate.conftest import NOON, bodies
 from tests.gate.timetabling import pointers, row, tick, timetable, utc
+from tests.scaling.resource_manager_server import SITE
 
 #: The first openings of a night of working days after the Friday of these tests, and what Berlin calls 02:00.
 MONDAY, TUESDAY, WEDNESDAY = (utc(f"2026-11-{day}T01:00") for day in (23, 24, 25))
@@ -229,6 +231,26 @@ def test_a_persons_opening_of_the_same_moment_is_never_replaced():
     """Inside of the conditional write, so there is no race."""
     there = person(TUESDAY)
     assert schedule(there, timetable().opening(MONDAY), NOON) is there
+
+
+def test_each_opening_warms_instances_for_its_minutes(house, gate, clock):
+    """As one by --at does, also the next one that the tick plans; none with --cold, or where no app is warmed."""
+    choice = WarmChoice(site=SITE, identity="", most=20, endpoint="https://nowhere.invalid")
+    warmed = house.build_timetabler(choice)
+    warmed.set(gate, row(minutes=15))
+    clock.advance(seconds=(MONDAY - clock.now()).total_seconds())
+    house.tick.run()
+    for pointer in house.pending.due(clock.now()):
+        if pointer.kind == TIMETABLE_POINTER:
+            warmed.follow(pointer)
+    planned_for = {
+        one.opens_at: (one.within, one.by)
+        for one in records_of(house).read().record.openings
+        if one.gate == gate and one.opens_at > MONDAY
+    }
+    assert planned_for == {TUESDAY: (timedelta(minutes=15), "timetable of ann")}
+    assert warmed.warm(gate, row()) is None
+    assert house.build_timetabler(None).warm(gate, row(minutes=15)) is None
 
 
 def test_there_is_room_for_a_hundred(timetabler, gate):
