@@ -135,7 +135,7 @@ class Snapshot:
         return self._fleet.get(age)
 
     def needs(self, age: float) -> Standing:
-        """Return what needs a person. One request, and more only if there are hundreds."""
+        """Return the needs. One request, and more only if there are hundreds."""
         return self._needs.get(age)
 
     def queues(self, age: float) -> Sequence[QueueLook]:

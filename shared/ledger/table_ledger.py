@@ -468,7 +468,7 @@ class TableLedger:
         """Write again which needs a job has, and end those that it had. No request for a job that never had one."""
         if not job.may_need_a_person:
             return True
-        # A row that an earlier version wrote has no marks of what it came to.
+        # A row that an earlier version wrote has no marks of its needs.
         return self._watch_needs(job, list_marked(mark_needs(job)), is_in_time=is_in_time)
 
     def newest(self, limit: int) -> list[Listed]:

@@ -80,7 +80,7 @@ JOB_UNWATCHED: Final = LogEvent(
     name="sluice.job.unwatched",
     level=WARNING,
     fields=("job", "state", "error"),
-    meaning="a need of a job began or ended, and the first page of the console could not be given it; the tick's next look at the job does it",
+    meaning="a need of a job began or ended, and the first page of the console could not be given it; the tick does it when it next reads the job",
 )
 JOB_PAUSED: Final = LogEvent(
     name="sluice.job.paused",

@@ -42,7 +42,7 @@ class Need:
     """Something that needs a person."""
 
     kind: str
-    #: The job, or whatever else it is about.
+    #: The job, or the other thing that it is about.
     about: str
     #: One sentence.
     found: str
