@@ -28,7 +28,7 @@ _REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         NeedKind.FAILED: "find the cause, mend it, then replay what is parked",
         NeedKind.PAUSED: "find the cause, mend it, then resume the job",
         NeedKind.PLANLESS: "have its publisher send the submission again",
-        NeedKind.UNBALANCED: "compare what was declared with what came: its page has both",
+        NeedKind.UNBALANCED: "compare the declared numbers with those found: its page has both",
         NeedKind.LATE: "its page says what holds it up",
     }
 )
@@ -42,7 +42,7 @@ class Need:
     """Something that needs a person."""
 
     kind: str
-    #: The job, or whatever else it is about.
+    #: The job, or the other thing that it is about.
     about: str
     #: One sentence.
     found: str

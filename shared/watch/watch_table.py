@@ -1,7 +1,7 @@
 """The partition `watch` of the table `decisions`: a row for each need, `1|<kind>|<id>`. One request reads all of them.
 
 A row is a hint with a time; the job's own row is the truth. It is written without a condition, by any process, in any
-order, after the job's row. So a crash or a slow writer leaves a row that is wrong, until the tick's next look at the job.
+order, after the job's row. So a crash or a slow writer leaves a row that is wrong, until the tick next reads the job.
 
 Keys that begin with `0|` are those of hours, which a later version writes. So no reader begins before `1|`.
 """
@@ -56,7 +56,7 @@ class WatchTable:
 
     def end(self, kind: str, about: str) -> None:
         """Remove a need. One that is gone is no error."""
-        with expecting_an_answer(f"note that {about!r} needs nobody"):
+        with expecting_an_answer(f"note that {about!r} needs no person any more"):
             self._table.delete_entity(_PARTITION, _row_key(kind, about))
 
     def read(self) -> Standing:

@@ -19,7 +19,7 @@ def app():
 
 
 def names(app):
-    """Return what the watch has."""
+    """Return the needs in the watch."""
     return [(need.kind, need.about) for need in Stores(app.others).watch.read().needs]
 
 

@@ -55,7 +55,7 @@ def test_a_job_has_the_needs_of_its_row(changes, kinds):
 @pytest.mark.parametrize("warned", [None, *Risk])
 @pytest.mark.parametrize("parked", [0, 3])
 def test_no_need_is_overlooked_because_a_job_seems_ordinary(state, problem, warned, parked):
-    """The quick check of a commit lets through whatever has a need. An unbalanced job has its problem."""
+    """The quick check of a commit lets each need through. An unbalanced job has its problem."""
     row = job(state=state, problem=problem, warned=warned, parked_chunks=parked, **DEADLINE)
     if state is not JobState.UNBALANCED:
         assert row.may_need_a_person or not needs_of(row, NOON)
@@ -76,7 +76,7 @@ def test_a_need_stands_since_the_state_came_or_the_deadline_passed():
 
 
 def test_marks_say_which_kinds_stand_and_which_stood():
-    """A kind that ends stays marked, because its row may still be there; another degree is a change too."""
+    """A kind that ends stays marked, because its row may still be there. Another degree is a change too."""
     waits = replace(job(warned=Risk.WAITS_TOO_LONG, **DEADLINE))
     assert mark_needs(job()) is None
     first = mark_needs(waits)

@@ -16,12 +16,12 @@ PAUSED = {"state": JobState.PAUSED, "parked_chunks": 2}
 
 
 def names(house):
-    """Return what the watch has."""
+    """Return the needs in the watch."""
     return [(need.kind, need.about) for need in house.watch.read().needs]
 
 
 def test_a_commit_writes_a_need_when_it_begins_and_ends(house):
-    """And nothing while it stands, or where there is none."""
+    """And nothing while it stands, or for a job without one."""
     stored, _ = house.ledger.insert(job())
     running = house.ledger.commit(replace(stored, milliseconds=1))
     assert names(house) == []
@@ -39,7 +39,7 @@ def test_a_commit_writes_a_need_when_it_begins_and_ends(house):
 
 
 def test_an_ordinary_job_leaves_nothing_in_the_watch(house, monkeypatch):
-    """Neither a commit nor a look asks storage for it, from the first chunk to the end, one parked among them."""
+    """Neither a commit nor the tick makes a request for it, from the first chunk to the end, one parked among them."""
     monkeypatch.setattr(house.watch, "_table", None)
     stored, _ = house.ledger.insert(job())
     for changes in ({"done": 1}, {"parked_chunks": 1}, {"done": 2, "state": JobState.FINISHING}):
@@ -90,7 +90,7 @@ def test_a_watch_that_does_not_answer_fails_no_job(house, monkeypatch, told):
 
 
 def test_many_needs_of_one_kind_hide_no_other(house):
-    """A first page has two hundred; each kind behind them has a request of its own. Rows of hours are not read."""
+    """A first page has two hundred. Each kind behind them has a request of its own. Rows of hours are not read."""
     house.table.create_entity({"PartitionKey": "watch", "RowKey": "0|2026112112", "m00": "[]"})
     house.watch.begin(Need("a-order-stuck", "order-1", "it waits for its payment", NOON, is_grave=False))
     for number in range(MOST_NEEDS + 1):
