@@ -379,7 +379,7 @@ class Processor:
         return True
 
     def _find_aside(self, work: ChunkMessage) -> ChunkRow | None:
-        """Return the credited row of a chunk of which transactions are set aside. None: there are none any more."""
+        """Return the credited row of a chunk of which transactions are set aside. None: all have passed."""
         row = find_done(self._tools.ledger, work.job, work.chunk)
         if row is None:
             found = (
@@ -437,7 +437,7 @@ class Processor:
         return run_in_parts(run, parts, first, limits, sound=_sounds(work, workload), makes_lines=work.lines)
 
     def _count(self, work: ChunkMessage, result: ChunkResult, seconds: float, credited: SoFar | None) -> None:
-        """Count a result, without what was counted when the one was credited that it extends."""
+        """Count a result, but for those that were counted with the result that it extends."""
         add, workload = self._tools.telemetry.add, work.workload
         add(metrics.CHUNK_SECONDS, seconds, workload=workload)
         accepted, rejected = result.accepted.items, result.rejected.items

@@ -132,7 +132,7 @@ def show(job: JobArgument, settings: SettingsOption = None, *, as_json: JsonOpti
 
 
 @app.command()
-def output(
+def output(  # noqa: PLR0913 - each option of the command is an argument
     job: JobArgument,
     *,
     rejected: Annotated[bool, typer.Option("--rejected", help="The rejected lines, with their reasons.")] = False,
