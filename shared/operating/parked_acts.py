@@ -332,7 +332,7 @@ class EntryReader:
         return _cut(iter(body.split(b"\n")), 0, most, None, problem)
 
     def _find_aside(self, message: ChunkMessage, most: int) -> EntryLines:
-        """Return the lines that the credited result lists: the others of its chunk are no person's business."""
+        """Return the transactions that the credited result lists: the others of its chunk are no person's business."""
         row = find_done(self.ledger, message.job, message.chunk)
         if row is None:
             return EntryLines((), problem="its chunk is not credited yet: read them again in a minute")

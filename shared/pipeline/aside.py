@@ -1,7 +1,7 @@
 """Sets transactions aside: a chunk of which few fail for good ends with the others, and only those few are parked.
 
 Its result counts them as parked, with their sums, and lists them in the stream `parked`. An entry only leads there: the
-credited result is the one list of those that were set aside. So the entry comes first, and then the result. A crash between the two leaves
+credited result is the one list. So the entry comes first, and then the result. A crash between the two leaves
 an entry too many, and never a transaction that none can replay.
 
 Its replay runs those few, and makes a result that extends the credited one. Of two such results the first counts.

@@ -466,7 +466,7 @@ class Processor:
         return run_in_parts(run, parts, first, limits, sound=_sounds(work, workload), makes_lines=work.lines)
 
     def _count(self, work: ChunkMessage, result: ChunkResult, seconds: float, credited: SoFar | None) -> None:
-        """Count a result, less the counts of the credited one that it extends."""
+        """Count a result, but for those that were counted with the result that it extends."""
         add, workload = self._tools.telemetry.add, work.workload
         add(metrics.CHUNK_SECONDS, seconds, workload=workload)
         accepted, rejected = result.accepted.items, result.rejected.items

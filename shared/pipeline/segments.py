@@ -50,7 +50,7 @@ from shared.telemetry import contain
 from shared.versions import decode
 from shared.workloads import AnyWorkload, Workloads, calling, has_split, split
 
-#: How the names of parts with rejected transactions begin. Those of parked transactions begin as their stream.
+#: How the names of parts with rejected transactions begin. Those with transactions that were set aside begin as their stream.
 REJECTED: Final = "rejected"
 
 
