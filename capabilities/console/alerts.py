@@ -95,7 +95,7 @@ def _of_job(job: Job | Listed, now: datetime, link: _Link) -> Iterator[Alert]:
     if job.state is JobState.PAUSED:
         found = job.problem or f"{job.parked_chunks} of {job.chunks} chunks are parked"
         yield Alert("job paused", f"{job.job}: {found}", "find the cause, mend it, then resume the job", address)
-    elif job.problem and job.state is not None:
+    elif job.problem and job.state not in {None, JobState.STOPPED}:
         yield Alert(f"job {job.state.value}", f"{job.job}: {job.problem}", "its page says what to do", address)
 
 

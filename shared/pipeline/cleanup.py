@@ -46,7 +46,7 @@ from shared.azure import expecting_an_answer
 from shared.clock import Clock
 from shared.errors import ParkedTamperedError, PlanLostError
 from shared.grammar import BLOB, ROOMS_A_DAY, ROOMS_A_TICK, owner_of, room_job, room_of
-from shared.ledger import FINISHED, Job, JobState, Ledger, PlanBlob, bury, commit, counting
+from shared.ledger import KEPT, Job, JobState, Ledger, PlanBlob, bury, commit, counting
 from shared.messages import unwrap
 from shared.parked import ACCEPT, Entry, ParkedTable
 from shared.pending import (
@@ -144,8 +144,10 @@ class Retention:
             return True
         # A replay may have begun another revision, and parked chunks are replayed from these very bytes. A parked
         # submission only claims to be of this job, so it is no reason to keep it; earlier versions stored it here too.
-        is_needed = any(entry.stage != ACCEPT for entry in self.parked.entries(job.job))
-        if job.state not in FINISHED or is_needed:
+        is_needed = job.state is not JobState.STOPPED and any(
+            entry.stage != ACCEPT for entry in self.parked.entries(job.job)
+        )
+        if job.state not in KEPT or is_needed:
             return False
         return commit(self.ledger, bury(job)) is not None
 

@@ -34,8 +34,9 @@ from shared.clock import LOST_RACES, Clock
 from shared.errors import NewerVersionError
 from shared.ledger import (
     CLOSED,
-    FINISHED,
     FRONT,
+    KEPT,
+    SEALED,
     Fronted,
     Fronts,
     Job,
@@ -284,9 +285,9 @@ class Sweep:
             # Its messages wait on their queues. So its pointer stays, and its row is not read.
             return
         job = self.ledger.read(pointer.id)
-        if job is not None and job.state is not JobState.BURIED:
+        if job is not None and job.state not in SEALED:
             job = warn(self.ledger, job, self.clock.now())
-        if job is not None and job.state in FINISHED:
+        if job is not None and job.state in KEPT:
             self.retention.begin(job)
         if job is None or job.state in CLOSED:
             # The row that was to follow the pointer never came, or the job needs no more checks.
