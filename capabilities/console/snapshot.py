@@ -16,7 +16,7 @@ from typing import Final, Generic, TypeVar
 
 from shared.app import Stores
 from shared.concurrency import Fleet
-from shared.ledger import FINISHED, Job, JobState, Listed
+from shared.ledger import CLOSED, Job, JobState, Listed
 from shared.operating import Overview, QueueLook, read_queue
 from shared.parked import Causes, Entry
 from shared.pending import DISPATCH_POINTER, FINISH_POINTER, JOB_POINTER, REPLAY_POINTER, Pointer
@@ -36,7 +36,7 @@ _FAILED_FOR: Final = 1.0
 _OPEN_KINDS: Final = frozenset({JOB_POINTER, DISPATCH_POINTER, FINISH_POINTER})
 
 #: A job in these states waits for a person.
-_STANDING: Final = frozenset({JobState.PAUSED, JobState.HELD}) | FINISHED
+_STANDING: Final = CLOSED | {JobState.PAUSED, JobState.HELD}
 
 _Value = TypeVar("_Value")
 

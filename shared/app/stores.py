@@ -218,7 +218,7 @@ class Stores(Closing):
 
     @property
     def job_operator(self) -> JobOperator:
-        """Pauses and resumes jobs for a person."""
+        """Pauses, resumes and stops jobs for a person."""
         return JobOperator(
             ledger=self.ledger,
             halts=self.halts,

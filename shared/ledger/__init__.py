@@ -43,6 +43,7 @@ from shared.ledger.job_decisions import (
     read_progress as read_progress,
     record_plan as record_plan,
     resume as resume,
+    stop as stop,
 )
 from shared.ledger.ledger import (
     MOST_ROWS as MOST_ROWS,
@@ -57,6 +58,8 @@ from shared.ledger.ledger import (
 from shared.ledger.records import (
     CLOSED as CLOSED,
     FINISHED as FINISHED,
+    KEPT as KEPT,
+    SEALED as SEALED,
     ChunkRow as ChunkRow,
     ChunkState as ChunkState,
     Job as Job,

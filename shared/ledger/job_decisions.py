@@ -18,7 +18,7 @@ from shared.errors import JobStateError
 from shared.gate import Reading, must_dispatch
 from shared.grammar import ZERO, plus
 from shared.ledger.ledger import Listed
-from shared.ledger.records import CLOSED, ENDED, FINISHED, Job, JobState, PlanBlob, PlanText, Risk, Totals
+from shared.ledger.records import CLOSED, ENDED, KEPT, Job, JobState, PlanBlob, PlanText, Risk, Totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def next_warning(job: Job, now: datetime) -> datetime | None:
 
 def silent_since(job: Job) -> datetime | None:
     """Return when a job that should progress last did, or was last nudged. None: no progress is expected of it."""
-    if job.state in ENDED - {JobState.FINISHING} | {JobState.HELD, JobState.PAUSED, JobState.BURIED}:
+    if job.state in CLOSED | {JobState.HELD, JobState.PAUSED}:
         return None
     return max(moment for moment in (job.accepted_at, job.progressed_at, job.nudged_at) if moment)
 
@@ -247,8 +247,8 @@ def judge(existing: Job, content_hash: str, hash_before: str | None = None) -> J
 
 
 def record_plan(job: Job, plan: PlanBlob | PlanText, chunks: int, items: int, id_base: int | None) -> Job:
-    """Record the plan. The plan that was recorded first stays, because ids were reserved for it."""
-    if job.plan is not None:
+    """Record the plan. The plan that was recorded first stays, because ids were reserved for it. A closed job needs none."""
+    if job.plan is not None or job.state in CLOSED:
         return job
     _require(job, {JobState.PLANNING}, "record the plan")
     return replace(job, plan=plan, chunks=chunks, items=items, id_base=id_base, problem=None)
@@ -411,9 +411,18 @@ def pause(job: Job, by: str, why: str) -> Job:
     return replace(job, state=JobState.PAUSED, by=by, problem=why[:LONGEST_PROBLEM], halts=halts)
 
 
+def stop(job: Job, by: str, why: str, now: datetime) -> Job:
+    """End an open job for good: its numbers are final, and in = accepted + rejected + parked + not run."""
+    if job.state in CLOSED:
+        return job
+    # Also where its chunks have all ended: by this number, a slow dispatcher notes nothing in the row.
+    halted = replace(job, state=JobState.STOPPED, halts=job.halts + 1, again_from=None)
+    return replace(halted, by=by, problem=why[:LONGEST_PROBLEM], finished_at=now)
+
+
 def is_halted(job: Job) -> bool:
     """Check whether the job's chunk messages are taken out of the queues."""
-    return job.halts > 0 and job.state is JobState.PAUSED
+    return job.halts > 0 and job.state in {JobState.PAUSED, JobState.STOPPED}
 
 
 def resume(job: Job, now: datetime) -> Job:
@@ -450,7 +459,7 @@ def bury(job: Job) -> Job:
     """Reduce a finished job after its retention to its tombstone, which still recognizes the same submission."""
     if job.state is JobState.BURIED:
         return job
-    _require(job, FINISHED, "bury it")
+    _require(job, KEPT, "bury it")
     return job.tombstone()
 
 

@@ -104,13 +104,19 @@ class JobState(StrEnum):
     #: Finished and balanced, with parked transactions; a replay starts another revision.
     COMPLETED_WITH_PARKED = "completed_with_parked"
     UNBALANCED = "unbalanced"  # Every chunk has ended, but items or sums differ from those declared.
+    #: A person ended it. Its results count no more, and nothing is published.
+    STOPPED = "stopped"
     BURIED = "buried"  # Its retention is over. The row keeps enough to recognize the same submission.
 
 
 #: Nothing more happens unless an operator acts.
 FINISHED: Final = frozenset({JobState.COMPLETE, JobState.COMPLETED_WITH_PARKED, JobState.UNBALANCED})
-#: Closed until a replay begins another revision.
-CLOSED: Final = FINISHED | {JobState.BURIED}
+#: Closed, and kept until its retention is over.
+KEPT: Final = FINISHED | {JobState.STOPPED}
+#: Closed; a replay begins another revision of one that is finished.
+CLOSED: Final = KEPT | {JobState.BURIED}
+#: Results that come are dropped: the numbers of its end are final.
+SEALED: Final = CLOSED - FINISHED
 #: Every chunk has ended: a chunk that is replayed now starts a new revision.
 ENDED: Final = FINISHED | {JobState.FINISHING}
 
@@ -301,7 +307,7 @@ class Job:
     too_rejected: Annotated[int | None, Column(WHOLE)] = None
     #: Why the job needs an operator: counts that do not add up, a plan or an output that is missing.
     problem: Annotated[str | None, Column(TEXT)] = None
-    #: Who paused the job, by `pause`. None: it is not paused, or was by an earlier version.
+    #: Who paused or stopped the job. None: it is neither, or was paused by an earlier version.
     by: Annotated[str | None, Column(TEXT)] = None
     #: How often its chunk messages were taken out of the queues. Those that are put now carry this number.
     halts: Annotated[int, Column(RARE)] = 0
@@ -350,6 +356,11 @@ class Job:
         """False for a job that goes its ordinary way, of which no need is looked for."""
         is_in_trouble = self.problem or self.warned or self.parked_chunks or self.state is JobState.PAUSED
         return bool(is_in_trouble or self.needs)
+
+    @property
+    def not_run(self) -> int:
+        """The number of transactions that have not ended."""
+        return self.items - self.totals.items
 
     @property
     def has_ended(self) -> bool:

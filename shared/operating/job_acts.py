@@ -1,4 +1,4 @@
-"""Pauses a job, and resumes it after a person has seen why it paused.
+"""Pauses and stops jobs, and resumes a paused one after a person has seen why.
 
 Reads what a person asks about one job: how far it is, what is tried again, what waits, and why it is slow.
 
@@ -39,16 +39,18 @@ from shared.ledger import (
     JobState,
     Ledger,
     Listed,
+    Written,
     change,
     counting,
     may_feed,
     pause,
     resume,
+    stop,
 )
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
 from shared.parked import DOOR, Attempts, Entry, FailedAttempt, ParkedTable, chunk_of_key
-from shared.pending import DISPATCH_POINTER, JOB_POINTER, PendingTable, Pointer
-from shared.pipeline import FinishCall, Halts, Outputs, ReadyTable, TotalsTable, read_results
+from shared.pending import DISPATCH_POINTER, JOB_POINTER, OUTBOX_POINTER, PendingTable, Pointer
+from shared.pipeline import GRACE, FinishCall, Halts, Outputs, ReadyTable, TotalsTable, event_of, read_results
 from shared.refusals import Reason
 from shared.signals import Signals
 from shared.topology import work_queues_of
@@ -57,7 +59,7 @@ from shared.zstd import ZstdFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOperator:
-    """Pauses and resumes jobs for a person. `seen`: only if the job's row has this ETag, else raise ActStaleError.
+    """Pauses, resumes and stops jobs for a person. `seen`: only if the job's row has this ETag, else raise ActStaleError.
 
     `named`: see AuditTable.record.
     """
@@ -91,6 +93,33 @@ class JobOperator:
             paused = self.halts.change(job, decide, tried="pause the job")
             command.result = "gone" if paused is None else paused.state.value
         return paused or job
+
+    def stop(self, job_id: str, *, by: str, why: str, seen: str | None = None, named: ActKey | None = None) -> Job:
+        """End the job for good and return it. Raise JobStateError for one that has ended. A stopped one stays unchanged.
+
+        Nothing is published, and its results count no more. The tick sends the event of its end, and begins its retention.
+        """
+        now = self.clock.now()
+
+        def decide(job: Job) -> Job | Written:
+            _check_seen(job, seen)
+            if job.state in CLOSED - {JobState.STOPPED}:
+                raise JobStateError(f"could not stop job {job_id!r}: it is {job.state.value}: it has ended")
+            stopped = stop(job, by, why, now)
+            # The event is stored with the state that it announces.
+            return job if stopped is job else Written(stopped, messages=[event_of(stopped)])
+
+        job = self._find(job_id, "stop")
+        if decide(job) is job:
+            return job
+        self.halts.check_room(job_id)
+        with self.audit.record(AuditedAct(by, "job stop", job_id, why), named) as command, counting():
+            # A job that was held has no pointer to it.
+            later = now + GRACE
+            self.pending.add_all([Pointer(JOB_POINTER, now, job_id), Pointer(OUTBOX_POINTER, later, job_id)])
+            stopped = self.halts.change(job, decide, tried="stop the job")
+            command.result = "gone" if stopped is None else stopped.state.value
+        return stopped or job
 
     def resume(self, job_id: str, *, by: str, why: str, seen: str | None = None, named: ActKey | None = None) -> Job:
         """Resume the job and return it. Raise JobStateError for a job that is not paused."""

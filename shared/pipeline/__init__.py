@@ -45,9 +45,14 @@ from shared.pipeline.dispatch import (
     Waking as Waking,
 )
 from shared.pipeline.feed import Feeder as Feeder
-from shared.pipeline.finish import Finisher as Finisher, FinishTools as FinishTools, is_finishing as is_finishing
+from shared.pipeline.finish import (
+    Finisher as Finisher,
+    FinishTools as FinishTools,
+    event_of as event_of,
+    is_finishing as is_finishing,
+)
 from shared.pipeline.finish_blobs import SHARDS as SHARDS, SPAN_BYTES as SPAN_BYTES, choose_shards as choose_shards
-from shared.pipeline.halts import HaltFollower as HaltFollower, Halts as Halts
+from shared.pipeline.halts import GRACE as GRACE, HaltFollower as HaltFollower, Halts as Halts
 from shared.pipeline.line_parts import read_lines as read_lines
 from shared.pipeline.outputs import (
     Outputs as Outputs,

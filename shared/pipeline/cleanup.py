@@ -46,7 +46,7 @@ from shared.azure import expecting_an_answer
 from shared.clock import Clock
 from shared.errors import ParkedTamperedError, PlanLostError
 from shared.grammar import BLOB, ROOMS_A_DAY, ROOMS_A_TICK, owner_of, room_job, room_of
-from shared.ledger import FINISHED, Job, JobState, Ledger, PlanBlob, bury, commit, counting
+from shared.ledger import FINISHED, KEPT, Job, JobState, Ledger, PlanBlob, bury, commit, counting
 from shared.messages import unwrap
 from shared.parked import ACCEPT, Entry, EntryState, ParkedTable
 from shared.pending import (
@@ -145,11 +145,13 @@ class Retention:
             return True
         # A replay may have begun another revision, and parked chunks are replayed from these very bytes. A parked
         # submission only claims to be of this job, so it is no reason to keep it; earlier versions stored it here too.
-        needed = [entry for entry in self.parked.entries(job.job) if entry.stage != ACCEPT]
+        # The numbers of a stopped job are final, so no replay needs its bytes.
+        entries = () if job.state is JobState.STOPPED else self.parked.entries(job.job)
+        needed = [entry for entry in entries if entry.stage != ACCEPT]
         if job.state in FINISHED and not job.aside:
             # Nothing is set aside any more, so these have outlived their reason: the result that they were for was lost.
             needed = [entry for entry in needed if not (entry.stage == TRANSACTIONS and self._close(entry))]
-        if job.state not in FINISHED or needed:
+        if job.state not in KEPT or needed:
             return False
         buried = bury(job)
         # Before the row: no tick looks at a buried job again.

@@ -35,6 +35,7 @@ from shared.errors import PlanLostError, RefusedError, StorageUnavailableError
 from shared.gate import TAKES_FOR, OneMark
 from shared.ledger import (
     BY_ITSELF,
+    SEALED,
     Job,
     JobState,
     Ledger,
@@ -443,7 +444,7 @@ class FinishCall:
 
     def _may_still_come(self, pointer: Pointer, job: Job) -> bool:
         number = pointer.id.rpartition(":")[2]
-        if job.state is JobState.BURIED or not number.isdecimal():
+        if job.state in SEALED or not number.isdecimal():
             return False
         return int(number) > job.revision or (int(number) == job.revision and not job.has_ended)
 

@@ -1,4 +1,4 @@
-"""Takes the chunk messages of a job out of the work queues, once a person or the app has paused it.
+"""Takes the chunk messages of a job out of the work queues, once a person has paused or stopped it, or the app has paused it.
 
 A message cannot be deleted where it lies. So the fleet has a row for the job, with a number, and every process drops the
 chunk messages with a lower one when it receives them. It reads these rows with the decision about concurrency, every ten
@@ -17,7 +17,7 @@ from typing import Any, Final
 from shared.clock import LOST_RACES, Clock, Retry
 from shared.concurrency import FleetTable
 from shared.errors import HaltedError, TooManyHaltsError
-from shared.ledger import Fronts, Job, Ledger, Turn, change, is_halted, over_since, read_turn
+from shared.ledger import Fronts, Job, Ledger, Turn, Written, change, is_halted, over_since, read_turn
 from shared.pending import HALT_POINTER, Pending, Pointer
 from shared.workloads import AnyWorkload
 
@@ -44,7 +44,9 @@ class Halts:
         if job not in halts and len(halts) >= MOST_HALTS:
             raise TooManyHaltsError(f"{len(halts)} jobs are being halted, try again in some minutes; nothing was done")
 
-    def change(self, job: Job, decide: Callable[[Job], Job], *, tried: str, retry: Retry = LOST_RACES) -> Job | None:
+    def change(
+        self, job: Job, decide: Callable[[Job], Job | Written], *, tried: str, retry: Retry = LOST_RACES
+    ) -> Job | None:
         """Change a job by a decision that may halt it. Return its row, None if it is gone."""
         pointer = self.point(job.job)
         written = change(self.ledger, job.job, decide, tried=tried, known=job, retry=retry)

@@ -41,6 +41,7 @@ from shared.grammar import is_job
 from shared.ledger import (
     MERGED_MOST,
     MOST_ROWS,
+    SEALED,
     ChunkRow,
     ChunkState,
     Job,
@@ -438,7 +439,7 @@ class Settler:
     def _attempt(self, group: _Group, number: int) -> bool:
         """Read, decide and write once. False: another writer was first."""
         job = self._ledger.read(group.job)
-        if job is None or job.state is JobState.BURIED:
+        if job is None or job.state in SEALED:
             group.outcome = self._drop_or_park(group, job)
             return True
         chunks = [one.result.trace for one in group.arrived]
@@ -516,7 +517,7 @@ class Settler:
         group.outcome = Settled(len(settlement.rows), len(settlement.duplicates), len(settlement.refused), group.races)
 
     def _drop_or_park(self, group: _Group, job: Job | None) -> Settled:
-        """Drop results of a buried job. Park those of an unknown one."""
+        """Drop results of a stopped or buried job. Park those of an unknown one."""
         if job is not None:
             tell(events.RESULTS_DROPPED, job=group.job, results=len(group.arrived))
             return Settled(duplicates=len(group.arrived))

@@ -34,8 +34,9 @@ from shared.clock import LOST_RACES, Clock
 from shared.errors import NewerVersionError
 from shared.ledger import (
     CLOSED,
-    FINISHED,
     FRONT,
+    KEPT,
+    SEALED,
     Fronted,
     Fronts,
     Job,
@@ -287,7 +288,7 @@ class Sweep:
         is_watched = True
         if job is not None and job.state is not JobState.BURIED:
             job, is_watched = self._warn(job)
-        if job is not None and job.state in FINISHED:
+        if job is not None and job.state in KEPT:
             self.retention.begin(job)
         if job is None or job.state in CLOSED:
             # The row that was to follow the pointer never came, or the job needs no more checks.
@@ -319,7 +320,8 @@ class Sweep:
     def _warn(self, job: Job) -> tuple[Job, bool]:
         """Warn of its deadline, and write its needs again. Return its row, and whether storage took the needs."""
         now = self.clock.now()
-        warned = warn(self.ledger, job, now)
+        # Nobody waits for the end of a stopped job; its needs have ended.
+        warned = job if job.state in SEALED else warn(self.ledger, job, now)
         is_in_time = read_progress(warned, now).risk is None
         return warned, self.ledger.tell_needs(warned, is_in_time=is_in_time)
 

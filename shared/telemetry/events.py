@@ -151,7 +151,7 @@ RESULTS_DROPPED: Final = LogEvent(
     name="sluice.results.dropped",
     level=INFO,
     fields=("job", "results"),
-    meaning="results arrived for a job whose retention is over",
+    meaning="results arrived for a job that is stopped, or whose retention is over",
 )
 RESULTS_BEHIND: Final = LogEvent(
     name="sluice.results.behind",

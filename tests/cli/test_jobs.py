@@ -438,6 +438,20 @@ def test_a_running_job_is_paused_and_audited(sluice, job_in, stack_settings):
     assert sluice("jobs", "resume", name, "--yes").returncode == 0
 
 
+def test_a_job_is_stopped_with_its_numbers(sluice, job_in):
+    """It asks first. Once more it says so already."""
+    name = job_in(JobState.RUNNING)
+    asked = sluice("jobs", "stop", name, "--why", "wrong file")
+    assert (asked.returncode, "It ends for good" in asked.stdout + asked.stderr) == (1, True)
+    for _ in range(2):
+        done = sluice("jobs", "stop", name, "--why", "wrong file", "--yes")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert f"job {name} is stopped at revision 1: in " in done.stdout
+        assert "not run" in done.stdout
+    assert "wrong file" in sluice("jobs", "show", name).stdout
+    assert sluice("jobs", "watch", name).returncode == 7
+
+
 def test_a_job_that_has_ended_cannot_be_paused(sluice, job_in):
     """Nor without a reason: it is the problem that lists show."""
     done = sluice("jobs", "pause", job_in(JobState.COMPLETE), "--why", "late")

@@ -228,6 +228,11 @@ def test_a_job_is_paused_as_it_was_seen(house, visitor):
     assert house.stores.fleet.read().halts["long"] == 1
     assert [one[1:] for one in acts(house, "long")] == [("job pause", "wrong tariff", "paused")]
     assert "Resume long" in visitor.get("/job/long").text
+    house.clock.advance(1)
+    assert Form(visitor, "/job/long", "Stop long").send("wrong file").status_code == 303
+    assert house.stores.ledger.read("long").state is JobState.STOPPED
+    page = visitor.get("/job/long").text
+    assert ("not run" in page, '<form class="act"' in page) == (True, False)
 
 
 def test_a_cause_is_discarded_as_it_was_seen(house, visitor):

@@ -38,6 +38,28 @@ def breaches(world, scenario) -> Iterator[str]:
     yield from trace(world, scenario)
 
 
+def breaches_of_stopped(world, scenario) -> Iterator[str]:
+    """Yield everything that is wrong after a stop: the job is stopped, or it had ended before, and its last event says so."""
+    connections = world.observer()
+    ledger = Stores(connections).ledger
+    for name in world.published:
+        job = ledger.read(name)
+        if job is None or job.state is not JobState.STOPPED:
+            yield from breaches(world, scenario)
+            return
+        told = [json.loads(body)["sluice"] for body in world.bus.told("completed") if f'"{name}"' in body]
+        counts = {one.get("accepted", {}).get("items", 0) for one in told}
+        if {one["state"] for one in told} != {"stopped"} or counts != {job.totals.accepted.items}:
+            yield f"the end of {name} was told as {told}"
+        added = sum((row.totals for row in ledger.rows(name)), Totals())
+        if added != job.totals or job.totals.items + job.not_run != job.items:
+            yield f"the totals of {name} are not the sum of its rows"
+        if ledger.unsent(name):
+            yield f"an event of {name} was never sent"
+    yield from (f"{name} is still halted" for name in Stores(connections).fleet.read().halts)
+    yield from left_over(world)
+
+
 def _job(ledger, name, scenario, world):
     connections, published = world.observer(), world.published[name]
     job = ledger.read(name)

@@ -13,7 +13,7 @@ import zstandard
 from msgspec import structs
 
 from shared.app import Stores
-from shared.errors import SluiceError
+from shared.errors import JobStateError, SluiceError
 from shared.gate.held import SLICES, slice_of
 from shared.ledger import JobState
 from shared.messages import (
@@ -33,7 +33,7 @@ from shared.operating.replay import ReplayPace, Selection
 from shared.pipeline.settle import Received
 from shared.signals import Hint
 from tests.faults.host import StuckError, bury_dead_letter
-from tests.faults.invariants import breaches
+from tests.faults.invariants import breaches, breaches_of_stopped
 from tests.faults.plan import KilledError, Plan
 from tests.faults.sales import PERMANENT, UNKNOWN
 from tests.faults.world import (
@@ -364,6 +364,37 @@ def resume_again(world, app):
         app.stores.job_operator.resume(A, by="ann", why="mended")
 
 
+def stop(world, app):
+    """Have a person stop the job while its chunks are worked on, and the rest be dropped."""
+    app.host(hold_back=only("work-00", "results")).run(1)
+    app.plan.stage = "act"
+    app.stores.job_operator.stop(A, by="ann", why="wrong file")
+    world.clock.advance(seconds=11)
+    app.host().run()
+
+
+def stop_again(world, app):
+    """Stop it once more, unless it has ended before the first one came."""
+    with suppress(JobStateError):
+        app.stores.job_operator.stop(A, by="ann", why="wrong file")
+
+
+def stop_held(world, app):
+    """Stop a job behind its gate, and open that."""
+    accept(world, app)
+    app.plan.stage = "act"
+    app.stores.job_operator.stop(A, by="ann", why="wrong file")
+    app.open_gate()
+    app.host().run()
+
+
+def stop_held_again(world, app):
+    """Do that again."""
+    app.host().run()
+    stop_again(world, app)
+    app.open_gate()
+
+
 def broken(world, app, **shops):
     """Have a job on the work queue whose workload is broken, for two shops or for those that are named."""
     submitted(world, app, found=BROKEN)
@@ -690,6 +721,15 @@ SCENARIOS = (
     Scenario("pause while it is fed", accepted, pause_and_resume, resume_again, world=FedWorld, revisions={A: (1, 2)}),
     Scenario(
         "pause, then all is lost", accepted, pause, resume_again, forgets=True, world=WholeWorld, revisions={A: (1, 2)}
+    ),
+    Scenario("stop", accepted, stop, stop_again, world=WholeWorld, check=breaches_of_stopped),
+    Scenario(
+        "stop behind a gate",
+        lambda w, a: submitted(w, a, GATE),
+        stop_held,
+        stop_held_again,
+        world=WholeWorld,
+        check=breaches_of_stopped,
     ),
     Scenario("process, the bus refuses", accepted, process_refused, runs=3),
     Scenario("process, then the bus loses all", accepted, process_and_lose, runs=6),

@@ -35,6 +35,7 @@ from shared.ledger.job_decisions import (
     read_progress,
     record_plan,
     resume,
+    stop,
 )
 from shared.ledger.records import CLOSED as CLOSED_STATES, Risk
 from tests.ledger.builders import AMOUNT, ITEMS, NOON, at, job
@@ -204,6 +205,27 @@ def test_a_resumed_job_does_not_jump_its_gate():
         assert may_dispatch(note_gate_passed(back, Reading(6, is_open=False)))
     passed = note_gate_passed(gated(), OPEN)
     assert resume(pause(passed, "ann", "why"), at(1)).state is JobState.DISPATCHING
+
+
+def test_an_open_job_is_stopped_once():
+    """Also one without a plan, and one that is finishing. Nothing is noted in its row any more."""
+    for state in JobState:
+        found = job(state=state, dispatch_cursor=1, again_from=0)
+        stopped = stop(found, "ann", "wrong file", at(5))
+        if state in CLOSED_STATES:
+            assert stopped is found
+            continue
+        assert (stopped.state, stopped.by, stopped.problem, stopped.finished_at) == (
+            JobState.STOPPED,
+            "ann",
+            "wrong file",
+            at(5),
+        )
+        assert (stopped.again_from, is_halted(stopped), may_feed(stopped)) == (None, True, False)
+        assert advance_cursor(stopped, 2, at(6)) is stopped
+        assert resume(stopped, at(6)) is stopped
+        assert stop(stopped, "bob", "later", at(7)) is stopped
+    assert bury(stop(job(), "ann", "wrong file", at(5))).state is JobState.BURIED
 
 
 def test_an_open_job_with_a_plan_pauses_once():

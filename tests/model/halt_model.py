@@ -8,7 +8,7 @@ the halt row later. What is decided is decided by the ledger: `pause`, `resume`,
 
 Missing: everybody ends here, the tick runs, a person resumes a job that is paused, and whoever feeds works in peace. Then a
 chunk has no result and no message: only the silence of ten minutes would find it.
-Moved: the state of a paused job changes without a person.
+Moved: the state of a paused job changes without a person, or a stopped one's row at all.
 """
 
 from dataclasses import dataclass, replace
@@ -23,8 +23,9 @@ from shared.ledger.job_decisions import (
     note_put_again,
     pause,
     resume,
+    stop,
 )
-from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob
+from shared.ledger.records import SEALED, ChunkRow, ChunkState, Job, JobState, PlanBlob
 from shared.ledger.settlement import result_blob, settle
 from shared.messages import PortionMessage, Result
 from tests.model.ledger_model import NOW
@@ -47,6 +48,8 @@ class Rules:
     notes_by_number: bool = True
     #: A resume has the open chunks put again.
     puts_again: bool = True
+    #: Results of a stopped job are dropped.
+    seals: bool = True
     #: A resume does not go back to an older number.
     keeps_number: bool = True
 
@@ -123,6 +126,11 @@ def _paused(row, ended, chunks):
 
 
 @cache
+def _stopped(row, ended, chunks):
+    return _row(stop(_job(row, ended, chunks), "ann", "why", NOW))
+
+
+@cache
 def _resumed(rules, row, ended, chunks):
     found = resume(_job(row, ended, chunks), NOW)
     if not rules.puts_again:
@@ -169,6 +177,8 @@ class Model:
         for _, after, is_person in found:
             if state.row.state is JobState.PAUSED and after.row.state is not JobState.PAUSED and not is_person:
                 return "moved", []
+            if state.row.state is JobState.STOPPED and (after.row, after.ended) != (state.row, state.ended):
+                return "moved", []
         return self._judge(state), [after for _, after, _ in found]
 
     def _follow(self, state):
@@ -199,6 +209,13 @@ class Model:
                 yield act, pointed._replace(row=after, writes=(*state.writes, ("put", after.halts))), True
             else:
                 yield act, pointed._replace(halt=after.halts, writes=(*state.writes, ("pause", 0))), True
+        elif act == "stop":
+            after = _stopped(row, ended, chunks)
+            if after == row:
+                yield act, state._replace(acts=rest), True
+                return
+            begun = state._replace(acts=rest, row=after, has_pointer=True)
+            yield act, begun._replace(writes=(*state.writes, ("put", after.halts))), True
         elif row.state is JobState.PAUSED:
             after = _resumed(self._rules, row, ended, chunks)
             yield act, state._replace(acts=rest, row=after, writes=(*state.writes, ("lift", 0))), True
@@ -249,7 +266,8 @@ class Model:
 
     def _settle(self, state, chunk):
         results = state.results - {chunk}
-        if chunk in state.ended:
+        is_dropped = self._rules.seals and state.row.state in SEALED
+        if chunk in state.ended or is_dropped:
             return state._replace(results=results)
         row, ended = _settled(state.row, state.ended, chunk, self._scope.chunks)
         return state._replace(row=row, ended=ended, results=results)
@@ -282,6 +300,8 @@ class Model:
             if chosen[0] is not None:
                 messages.add((chosen[0], row.halts))
             row = _noted(self._rules, row, ended, chunks, chosen[1])
+        if row.state is JobState.STOPPED:
+            return ""
         left = set(range(chunks)) - ended - {chunk for chunk, number in messages if not self._drops(halt, number)}
         return "missing" if left else ""
 

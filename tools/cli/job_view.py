@@ -73,6 +73,7 @@ def job_table(job: Job, now: datetime, *, is_predictable: bool = True) -> Table:
         "accepted": _words(totals.accepted),
         "rejected": _words(totals.rejected),
         "parked": _words(totals.parked),
+        **({"not run": f"{job.not_run:,}"} if job.state is JobState.STOPPED else {}),
         "ids": "none" if job.id_base is None else f"{job.id_base} to {job.id_base + job.items - 1}",
         "accepted at": _moment(job.accepted_at),
         "finished at": _moment(job.finished_at),
@@ -150,12 +151,22 @@ def refused_line(entry: Entry, job: Job | Listed) -> str:
     return clean(f"{describe_refused(entry, job)}: sluice parked show {job.job} {entry.key}").plain
 
 
+def stopped_words(job: Job) -> str:
+    """Return the numbers of a job that ends before all of it has run."""
+    totals = job.totals
+    ways = {"accepted": totals.accepted, "rejected": totals.rejected, "parked": totals.parked}
+    ended = " + ".join(f"{name} {portion.items:,}" for name, portion in ways.items())
+    return f"job {job.job} is {job.state.value} at revision {job.revision}: in {job.items:,} = {ended} + not run {job.not_run:,}"
+
+
 def no_outputs_words(job: Job) -> str:
     """Return why there are no outputs."""
     if job.state is JobState.UNBALANCED:
         return "what does not balance has no outputs; `sluice jobs show` says what differs"
     if job.state is JobState.BURIED:
         return "its retention is over, and its outputs with it"
+    if job.state is JobState.STOPPED:
+        return "nothing of it is published"
     return f"outputs come at its end: sluice jobs watch {job.job}"
 
 

@@ -231,8 +231,27 @@ def pause_job(
     waits = paused.chunks - paused.ended_chunks
     typer.echo(
         f"job {paused.job} is {paused.state.value}: {paused.ended_chunks:,} of {paused.chunks:,} chunks ended, {waits:,} wait. "
-        f"Go on: sluice jobs resume {paused.job}"
+        f"Go on: sluice jobs resume {paused.job}. Give up: sluice jobs stop {paused.job}"
     )
+
+
+@app.command("stop")
+def stop_job(
+    job: JobArgument,
+    by: ByOption,
+    why: Annotated[str, typer.Option(help="Why it ends, as lists and the job's page show it.", metavar="TEXT")],
+    settings: SettingsOption = None,
+    *,
+    yes: YesOption = False,
+) -> None:
+    """End a job for good: its chunks are dropped, nothing is published, and it cannot be resumed."""
+    with connected(settings) as connections:
+        stores = Stores(connections)
+        found = find_job(stores, job)
+        if not yes:
+            typer.confirm(f"{view.stopped_words(found)}. It ends for good, unpublished: stop it?", abort=True)
+        stopped = stores.job_operator.stop(found.job, by=by, why=why)
+    typer.echo(f"{view.stopped_words(stopped)}\nits outputs are not published")
 
 
 @app.command("resume")

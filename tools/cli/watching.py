@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from shared.ledger import FINISHED, Job, JobState
+from shared.ledger import CLOSED, Job, JobState
 from shared.operating import JobReader, group_later
 from shared.parked import Entry
 from tools.cli import job_view as view
@@ -20,7 +20,7 @@ from tools.cli.options import PROBLEM_FOUND
 #: Seconds from one request for a job, or for the effect of a message, to the next. Each is billed.
 LOOK_EVERY: Final = 1.0
 #: The watch ends in these states: the next step is a person's.
-STOPS: Final = FINISHED | {JobState.PAUSED, JobState.BURIED}
+STOPS: Final = CLOSED | {JobState.PAUSED}
 #: Looks at a job before one at the door, for a job that is not there. From this look on, an entry from before the
 #: watch is believed too.
 LOOK_AT_THE_DOOR: Final = 5
@@ -33,13 +33,14 @@ STATUS: Final = MappingProxyType(
         JobState.COMPLETED_WITH_PARKED: 4,
         JobState.UNBALANCED: 5,
         JobState.PAUSED: 6,
+        JobState.STOPPED: 7,
         # Its row does not say any more how it ended.
         JobState.BURIED: PROBLEM_FOUND,
     }
 )
 STATUS_WORDS: Final = (
     "0 the job is complete, 1 there is no such job, its end is not known any more, or a submission of its id is parked, "
-    "2 the call makes no sense, 3 the time was up first, 4 completed with parked transactions, 5 unbalanced, 6 paused"
+    "2 the call makes no sense, 3 the time was up first, 4 completed with parked transactions, 5 unbalanced, 6 paused, 7 stopped"
 )
 
 

@@ -7,7 +7,6 @@ from typing import Final
 
 from shared.ledger import (
     CLOSED,
-    FINISHED,
     JOB_COLUMNS,
     LISTED_EVERY,
     Job,
@@ -20,7 +19,7 @@ from shared.ledger import (
 from shared.operating import NOT_RECORDED
 
 #: In these states the rate so far predicts nothing.
-_STANDING: Final = FINISHED | {JobState.PAUSED, JobState.HELD, JobState.PLANNING, JobState.BURIED}
+_STANDING: Final = CLOSED | {JobState.PAUSED, JobState.HELD, JobState.PLANNING}
 
 
 #: The columns of tables. `as_of` stands in the cell of the state, where it may be another by now.

@@ -137,6 +137,11 @@ def pause_job(visit: Visit, job: str) -> Page | str:
     return _act(visit, job, "pause", visit.view.stores.job_operator.pause)
 
 
+def stop_job(visit: Visit, job: str) -> Page | str:
+    """Stop a job as the person saw it, and go to its page."""
+    return _act(visit, job, "stop", visit.view.stores.job_operator.stop)
+
+
 def resume_job(visit: Visit, job: str) -> Page | str:
     """Resume a job as the person saw it, and go to its page."""
     return _act(visit, job, "resume", visit.view.stores.job_operator.resume)
@@ -188,12 +193,12 @@ def _note(note: str, revision: int) -> str:
 
 def _list_sums(job: Job) -> Mapping[str, Any]:
     totals, names = job.totals, sorted(job.declared)
-    rest = job.items - totals.items
+    rest = job.not_run
     lines = [
         _Line("accepted", totals.accepted.items, texts(totals.accepted.sums)),
         _Line("rejected", totals.rejected.items, texts(totals.rejected.sums)),
         _Line("parked", totals.parked.items, texts(totals.parked.sums)),
-        *([_Line("open", rest, {})] if rest else []),
+        *([_Line("not run" if job.state is JobState.STOPPED else "open", rest, {})] if rest else []),
         _Line("declared", job.items, texts(job.declared)),
     ]
     return {"sums": names, "lines": lines}
