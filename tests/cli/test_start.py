@@ -11,6 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 import shared
+from tests import command
 from tools.cli.doors import read_names
 from tools.cli.main import NAMED, app
 from tools.local.paths import ROOT
@@ -99,12 +100,15 @@ def test_a_workload_may_use_what_the_command_does_not():
     assert run("-c", script) == "aiohttp\n"
 
 
-def outcome(*words):
-    """Return the status and the standard error of a call from a shell."""
-    done = subprocess.run(
-        [sys.executable, "-m", "sluice", *words], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    return done.returncode, done.stderr
+@pytest.fixture
+def outcome(tmp_path):
+    """Return the status and the standard error of a call."""
+
+    def call(*words):
+        done = command.run(words, {"PYTHONPATH": str(ROOT)}, ROOT, tmp_path)
+        return done.returncode, done.stderr
+
+    return call
 
 
 @pytest.mark.parametrize(
@@ -116,7 +120,7 @@ def outcome(*words):
         (("gate", "open", "nightly", "--seed", "00"), 2, "--order lottery"),
     ],
 )
-def test_an_error_is_json_where_json_was_asked(words, status, found):
+def test_an_error_is_json_where_json_was_asked(outcome, words, status, found):
     """Of the call, of the settings, of the command itself: one document with the words that a person gets."""
     ended, said = outcome(*words, "--json")
     document = json.loads(said)
