@@ -365,8 +365,7 @@ def resume_again(world, app):
 
 
 def stop(world, app):
-    """Have a person stop the job while its chunks are worked on, and the rest be dropped."""
-    app.host(hold_back=only("work-00", "results")).run(1)
+    """Have a person stop the job, and its messages and results be dropped."""
     app.plan.stage = "act"
     app.stores.job_operator.stop(A, by="ann", why="wrong file")
     world.clock.advance(seconds=11)
@@ -721,6 +720,9 @@ SCENARIOS = (
     Scenario("pause while it is fed", accepted, pause_and_resume, resume_again, world=FedWorld, revisions={A: (1, 2)}),
     Scenario(
         "pause, then all is lost", accepted, pause, resume_again, forgets=True, world=WholeWorld, revisions={A: (1, 2)}
+    ),
+    Scenario(
+        "stop, its results on their way", processed, stop, stop_again, world=WholeWorld, check=breaches_of_stopped
     ),
     Scenario("stop", accepted, stop, stop_again, world=WholeWorld, check=breaches_of_stopped),
     Scenario(
