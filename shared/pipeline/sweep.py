@@ -320,7 +320,7 @@ class Sweep:
     def _warn(self, job: Job) -> tuple[Job, bool]:
         """Warn of its deadline, and write its needs again. Return its row, and whether storage took the needs."""
         now = self.clock.now()
-        # Nobody waits for the end of a stopped job; its needs have ended.
+        # A stopped job cannot be late any more.
         warned = job if job.state in SEALED else warn(self.ledger, job, now)
         is_in_time = read_progress(warned, now).risk is None
         return warned, self.ledger.tell_needs(warned, is_in_time=is_in_time)
