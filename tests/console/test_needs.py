@@ -79,9 +79,7 @@ def test_a_visit_and_a_look_cost_what_the_page_says(visitor, house):
     assert look == fleet + needs + pointers + jobs
     assert with_queues <= look + queues
     page = " ".join((ROOT / "docs" / "console.md").read_text(encoding="utf-8").split())
-    stated = (
-        f"a first visit of Now makes {first} requests (0.4.0: {BEFORE['first']}) and the next reading {look} ({BEFORE['look']})"
-    )
+    stated = f"a first visit of Now makes {first} requests (0.4.0: {BEFORE['first']}) and the next reading {look} ({BEFORE['look']})"
     assert f"With 1,000 jobs of which 300 have just ended, {stated}" in page
 
 
