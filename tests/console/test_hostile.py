@@ -65,6 +65,7 @@ ELEMENTS = {
     "option",
     "pre",
     "fieldset",
+    "noscript",
     "legend",
     "b",
     "em",
