@@ -285,6 +285,8 @@ def test_what_is_made_is_empty_and_is_there_once(real, kind):
             make("madehere")
             with pytest.raises(ResourceExistsError):
                 make("madehere")
+        for listed in (connections.tables.list_tables(), connections.blobs.list_containers()):
+            assert {"madehere"} < {one.name for one in listed}
         assert list(connections.tables.get_table_client("madehere").list_entities()) == []
         assert list(connections.blobs.get_container_client("madehere").list_blobs()) == []
         connections.tables.delete_table("madehere")

@@ -132,28 +132,28 @@ def leaks(world):
     return [part for part in stored(world) if CODE.encode() in part or CODE.encode().hex().encode() in part]
 
 
-def test_no_access_code_is_stored_or_told_with_what_is_parked(on_azurite, caplog):
+def test_no_access_code_is_stored_or_told_with_what_is_parked(world, caplog):
     """Whatever is wrong with the message: refused by the app, or given up by the host."""
     caplog.set_level("DEBUG", "sluice")
-    poison = on_azurite.connections.queues.get_queue_client("orders-poison")
+    poison = world.connections.queues.get_queue_client("orders-poison")
     for body in HOSTILE:
         poison.send_message(body.decode())
-    drain(on_azurite)
-    assert {*entries(on_azurite)} == {"delivered_too_often"}
+    drain(world)
+    assert {*entries(world)} == {"delivered_too_often"}
     assert not list(poison.peek_messages())
-    assert leaks(on_azurite) == []
+    assert leaks(world) == []
     # The same bytes again would only count in the entries that are there.
-    parked = on_azurite.connections.tables.get_table_client("parked")
+    parked = world.connections.tables.get_table_client("parked")
     for row in parked.list_entities():
         parked.delete_entity(row)
     for body in HOSTILE:
-        on_azurite.connections.queues.get_queue_client("orders").send_message(body.decode())
+        world.connections.queues.get_queue_client("orders").send_message(body.decode())
     # At the delivery at which one of a newer version waits no more.
-    on_azurite.take_dropped(count=LOOKS)
+    world.take_dropped(count=LOOKS)
     assert {"unknown_conference", "unknown_field", "not_json", "duplicate_key", "unsupported_version"} <= {
-        *entries(on_azurite)
+        *entries(world)
     }
-    assert leaks(on_azurite) == []
+    assert leaks(world) == []
     assert CODE not in caplog.text
 
 

@@ -18,12 +18,6 @@ OTHER_KEY = str(uuid.UUID(int=0xFEDCBA0987654321FEDCBA0987654321))
 
 
 @pytest.fixture
-def world(on_azurite):
-    """Its storage is real."""
-    return on_azurite
-
-
-@pytest.fixture
 def held(world):
     """The seconds for which answers were held back, one by one."""
     seconds = []

@@ -44,12 +44,6 @@ def own_queue(kind):
 
 
 @pytest.fixture
-def world(on_azurite):
-    """Its storage is real, and is searched for codes."""
-    return on_azurite
-
-
-@pytest.fixture
 def sale(world):
     """A conference with one of two seats reserved."""
     open_conference(world)

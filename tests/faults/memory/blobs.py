@@ -36,6 +36,8 @@ class Blobs:
     def answer(self, asked):
         """Answer one request."""
         container, _, name = asked.path.partition("/")
+        if not container:
+            return self._containers()
         blobs = self.content.get(container)
         if not name and asked.method == "PUT":
             return self._create(container)
@@ -48,6 +50,17 @@ class Blobs:
             return _listed(container, blobs, asked.query)
         refused = _condition(blobs.get(name), asked) or _lease_condition(blobs.get(name), asked)
         return refused or getattr(self, f"_{asked.method.lower()}")(blobs, name, asked)
+
+    def _containers(self):
+        changed = (
+            f"<Properties><Last-Modified>{http_date(self._storage.now)}</Last-Modified><Etag>0x0</Etag></Properties>"
+        )
+        named = "".join(f"<Container><Name>{name}</Name>{changed}</Container>" for name in sorted(self.content))
+        text = (
+            f'<?xml version="1.0" encoding="utf-8"?><EnumerationResults><Containers>{named}</Containers><NextMarker />'
+            "</EnumerationResults>"
+        )
+        return Reply(200, text.encode(), {"Content-Type": "application/xml"})
 
     def _create(self, container):
         if container in self.content:

@@ -28,7 +28,7 @@ class Tables:
         if asked.path == "$batch":
             return self._batch(asked)
         if asked.path == "Tables":
-            return self._create(json.loads(asked.body)["TableName"])
+            return self._create(asked) if asked.method == "POST" else self._named()
         if removed := _TABLE.fullmatch(asked.path):
             del self.content[removed[1]]
             return Reply(204)
@@ -41,7 +41,11 @@ class Tables:
         key = entity[2].replace("''", "'"), entity[3].replace("''", "'")
         return self._get(table, key) if asked.method == "GET" else self._write(table, key, asked)
 
-    def _create(self, name):
+    def _named(self):
+        return Reply(200, json.dumps({"value": [{"TableName": name} for name in self.content]}).encode(), _JSON)
+
+    def _create(self, asked):
+        name = json.loads(asked.body)["TableName"]
         if name in self.content:
             return _refusal(409, "TableAlreadyExists")
         self.content[name] = {}
