@@ -201,8 +201,10 @@ class Stores(Closing):
         """Build what sets and follows timetables. `choice`: whose instances their openings warm."""
 
         def warm(gate: str, row: TimetableRow) -> Callable[[Opening, int], object] | None:
-            if choice is None or not choice.site or row.minutes is None:
+            if choice is None or not choice.site:
                 return None
+            if row.minutes is None:
+                return lambda _opening, _epoch: records_of(self).drop(gate)
             wanted = WarmRequest(choice.site, timedelta(minutes=row.minutes), choice.most)
             return partial(records_of(self).plan, gate, wanted)
 

@@ -93,6 +93,20 @@ def test_where_nothing_is_warmed_it_is_said_how(run, gate, stores):
     assert records_of(stores).read().record.is_empty
 
 
+def test_a_timetable_says_from_when_on_instances_are_warmed(run, gate, stores):
+    """Ten minutes before its next opening, for which the record has them."""
+    _, invoke = run
+    done = invoke("gate", "open", gate, "--every", "0 2 * * *", "--zone", "UTC", "--yes", "--by", "ann")
+    assert "01:50:00 UTC on, and before each opening to come" in done.output
+    assert "sluice tune warm --due --yes" in done.output, "the app has no identity for it"
+    (opening,) = records_of(stores).read().record.openings
+    assert (opening.gate, opening.by, opening.opens_at.hour) == (gate, "timetable of ann", 2)
+    cold = invoke("gate", "open", gate, "--every", "0 3 * * *", "--zone", "UTC", "--yes", "--cold")
+    assert "instances" not in cold.output
+    assert records_of(stores).read().record.is_empty
+    assert invoke("gate", "open", gate, "--every", "off").exit_code == 0
+
+
 def test_an_opening_is_planned_shown_and_dropped(run, gate, stores):
     """`--json` has the forecast, `tune warm` the record; `--cold` drops it again."""
     _, invoke = run

@@ -278,10 +278,10 @@ def hold_and_release_by_timetable(world, app):
 
 
 def set_and_end_again(world, app):
-    """Set the timetable again, let it open, and end it."""
+    """Set the timetable again, let it open, and end it. Where it was set already, the first tick may have to plan."""
     app.host().run()
     app.set_timetable()
-    tick(world, app)
+    tick_twice(world, app)
     app.end_timetable()
 
 

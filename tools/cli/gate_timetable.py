@@ -12,11 +12,12 @@ from shared.app import Stores
 from shared.errors import ScheduleRefusedError
 from shared.gate import Timetable, TimetableRow, is_of_timetable
 from shared.operating import TimetableResult
+from shared.scaling import InstanceRequest, WarmChoice
 from shared.settings import Settings
 from tools.cli import gate_view as view
 from tools.cli.options import WRONG_CALL, connected, end
 from tools.cli.settings_file import load as load_settings
-from tools.cli.warm import HOW_TO_WARM, choice_of
+from tools.cli.warm import HOW_TO_CARRY_OUT, HOW_TO_WARM, choice_of
 
 #: Of --every: ends the timetable.
 OFF: Final = "off"
@@ -75,8 +76,7 @@ def change(wanted: Wanted, settings: Path | None, *, is_sure: bool, as_json: boo
             except ScheduleRefusedError as error:
                 end(f"gate {gate!r}: {error}", WRONG_CALL)
             lines = _set_lines(gate, timetable, done)
-            if row.minutes is not None and choice is None:
-                lines.append(HOW_TO_WARM)
+            lines += _warm_lines(row, done, choice)
         document = view.timetable_outcome(gate, done, stores.held.summary(gate), row)
     typer.echo(json.dumps(document) if as_json else "\n".join(lines))
     if done.unsignalled and not as_json:
@@ -105,6 +105,18 @@ def _set_lines(gate: str, timetable: Timetable, done: TimetableResult) -> list[s
     if days := timetable.changes_of_clock(timetable.row.set_at)[:_MOST_DAYS]:
         lines.append(f"the clock changes: {', '.join(days)}: each of its times comes once on each day")
     return lines
+
+
+def _warm_lines(row: TimetableRow, done: TimetableResult, choice: WarmChoice | None) -> list[str]:
+    if row.minutes is None:
+        return []
+    if choice is None:
+        return [HOW_TO_WARM]
+    planned, lines = done.after.scheduled, []
+    if planned is not None and is_of_timetable(planned):
+        begin = view.moment(planned.at - InstanceRequest().lead)
+        lines = [f"instances are warmed from {begin} UTC on, and before each opening to come"]
+    return lines if choice.identity else [*lines, HOW_TO_CARRY_OUT]
 
 
 def _end_lines(gate: str, done: TimetableResult) -> list[str]:
