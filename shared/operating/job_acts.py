@@ -31,9 +31,9 @@ from shared.clock import Clock
 from shared.concurrency import FleetTable, Rules, RulesBlob, Shares, parse
 from shared.errors import ActStaleError, JobStateError, SignalNotSentError
 from shared.grammar import room_of
-from shared.ledger import FINISHED, Job, JobList, JobState, Ledger, Listed, change, counting, may_feed, resume
+from shared.ledger import FINISHED, ChunkRow, Job, JobList, JobState, Ledger, Listed, change, counting, may_feed, resume
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
-from shared.parked import DOOR, Attempts, Entry, FailedAttempt, ParkedTable, chunk_of_key
+from shared.parked import DOOR, Attempts, Entry, FailedAttempt, ParkedTable, chunk_of_key, is_aside_key
 from shared.pending import DISPATCH_POINTER, PendingTable, Pointer
 from shared.pipeline import FinishCall, Outputs, ReadyTable, TotalsTable
 from shared.refusals import Reason
@@ -165,7 +165,7 @@ class JobReader:
         chunks = {chunk for one in found if (chunk := chunk_of_key(one.key)) is not None}
         # A message that was put a second time may have ended its chunk: the notes of the first one stay.
         ended = self.ledger.rows_of(job.job, chunks) if chunks else {}
-        return [one for one in found if chunk_of_key(one.key) not in ended]
+        return [one for one in found if not _is_over(one.key, ended)]
 
     def _count_older(self, job: Job) -> int | None:
         if not may_feed(job):
@@ -240,6 +240,14 @@ def explain_pace(look: JobLook, now: datetime) -> list[str]:
     if job.state is JobState.PAUSED:
         return [f"it is paused ({job.problem or 'too many of its chunks are parked'}): sluice jobs resume {job.job}"]
     return [*_explain_retries(look.retried), *waits, *_explain_queues(look.queues, now)]
+
+
+def _is_over(key: str, ended: Mapping[int, ChunkRow]) -> bool:
+    """Check whether the chunk of a message has ended. One with transactions that are set aside is done, and may be replayed."""
+    chunk = chunk_of_key(key)
+    if chunk is None or chunk not in ended:
+        return False
+    return not (is_aside_key(key) and ended[chunk].aside)
 
 
 def _explain_turn(job: Job, older: int | None) -> list[str]:
