@@ -33,6 +33,7 @@ from shared.errors import ActStaleError, JobStateError, SignalNotSentError
 from shared.grammar import room_of
 from shared.ledger import (
     CLOSED,
+    ChunkRow,
     ChunkState,
     Job,
     JobList,
@@ -48,7 +49,7 @@ from shared.ledger import (
     stop,
 )
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
-from shared.parked import DOOR, Attempts, Entry, FailedAttempt, ParkedTable, chunk_of_key
+from shared.parked import DOOR, Attempts, Entry, FailedAttempt, ParkedTable, chunk_of_key, is_aside_key
 from shared.pending import DISPATCH_POINTER, JOB_POINTER, OUTBOX_POINTER, PendingTable, Pointer
 from shared.pipeline import GRACE, FinishCall, Halts, Outputs, ReadyTable, TotalsTable, event_of, read_results
 from shared.refusals import Reason
@@ -253,7 +254,7 @@ class JobReader:
         chunks = {chunk for one in found if (chunk := chunk_of_key(one.key)) is not None}
         # A message that was put a second time may have ended its chunk: the notes of the first one stay.
         ended = self.ledger.rows_of(job.job, chunks) if chunks else {}
-        return [one for one in found if chunk_of_key(one.key) not in ended]
+        return [one for one in found if not _is_over(one.key, ended)]
 
     def _count_older(self, job: Job) -> int | None:
         if not may_feed(job):
@@ -328,6 +329,14 @@ def explain_pace(look: JobLook, now: datetime) -> list[str]:
     if job.state is JobState.PAUSED:
         return [f"it is paused ({job.problem or 'too many of its chunks are parked'}): sluice jobs resume {job.job}"]
     return [*_explain_retries(look.retried), *waits, *_explain_queues(look.queues, now)]
+
+
+def _is_over(key: str, ended: Mapping[int, ChunkRow]) -> bool:
+    """Check whether the chunk of a message has ended. One with transactions that are set aside is done, and may be replayed."""
+    chunk = chunk_of_key(key)
+    if chunk is None or chunk not in ended:
+        return False
+    return not (is_aside_key(key) and ended[chunk].aside)
 
 
 def _explain_turn(job: Job, older: int | None) -> list[str]:

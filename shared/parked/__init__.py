@@ -33,6 +33,7 @@ from shared.parked.entry import (
     chunk_of_key as chunk_of_key,
     content_key as content_key,
     finish_key as finish_key,
+    is_aside_key as is_aside_key,
     job_note as job_note,
     segment_key as segment_key,
     shard_key as shard_key,

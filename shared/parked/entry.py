@@ -129,6 +129,9 @@ class Entry:
         return self.fingerprint == other.fingerprint
 
 
+_ASIDE: Final = "transactions"
+
+
 def chunk_key(chunk: int, revision: int) -> str:
     """Return the key of a chunk: it has one entry, however often and by whichever stage it is parked."""
     return f"chunk-{chunk:09}-{revision}"
@@ -136,13 +139,18 @@ def chunk_key(chunk: int, revision: int) -> str:
 
 def transactions_key(chunk: int, revision: int) -> str:
     """Return the key of the transactions of a chunk that are parked one by one."""
-    return f"transactions-{chunk:09}-{revision}"
+    return f"{_ASIDE}-{chunk:09}-{revision}"
+
+
+def is_aside_key(key: str) -> bool:
+    """Check whether it is the key of transactions that are parked one by one."""
+    return key.startswith(f"{_ASIDE}-")
 
 
 def chunk_of_key(key: str) -> int | None:
-    """Return the number of the chunk with this key, or None for the key of another message."""
+    """Return the number of the chunk that a key is about, as a whole or in part. None: it is of another message."""
     kind, _, rest = key.partition("-")
-    return int(rest.partition("-")[0]) if kind == "chunk" else None
+    return int(rest.partition("-")[0]) if kind in {"chunk", _ASIDE} else None
 
 
 def result_key(chunk: int, revision: int) -> str:

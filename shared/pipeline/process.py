@@ -88,7 +88,7 @@ PROCESS: Final = "process"
 FINISH: Final = "finish"
 #: The first chunk estimates. It speaks up from so many times the bound of the merged partial.
 ALARMING: Final = 2
-#: A result has one kibibyte beside its content.
+#: A result has one and a half kibibytes beside its content.
 LONGEST_REASON: Final = 200
 
 

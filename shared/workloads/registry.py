@@ -41,7 +41,7 @@ _CALLS: Final = ("map", "combine", "merge", "finish")
 _OWN: Final = dict.fromkeys(
     ("billing", "shared.workloads.billing:Billing"), f"{__name__.rpartition('.')[0]}.billing:Billing"
 )
-#: Upper bounds: with more sums or longer names, a result message would exceed its 1 KiB.
+#: Upper bounds: with more sums or longer names, a result message would exceed its 1.5 KiB.
 MOST_SUMS: Final = 3
 LONGEST_SUM_NAME: Final = 24
 

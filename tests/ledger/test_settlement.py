@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 from decimal import Decimal
+from hashlib import sha256
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec.structs import replace as replace_fields
 
 from shared.ledger import MERGED_MOST, ChunkState, JobState, Portion, Totals, pause_too_large
 from shared.ledger.job_decisions import resume
@@ -386,3 +388,101 @@ def test_a_row_has_the_bytes_of_its_partial():
     """By which its job is cut."""
     (row,) = settled(job(), [result(1, partial=640)])[0].rows
     assert row.partial == row.partial_bytes == 640
+
+
+def aside(chunk=0, number=1, extends=None, content="a", items=ITEMS):
+    """Return a result that sets so many transactions of its chunk aside."""
+    made = result(chunk, content=content, blob=None, hash=sha256(content.encode()).hexdigest())
+    return replace_fields(
+        made,
+        accepted=PortionMessage(items=items - number, sums={"amount": "1.00"}),
+        parked=PortionMessage(items=number, sums={"amount": "2.00"}),
+        extends=extends,
+    )
+
+
+def test_what_is_set_aside_is_counted_with_its_sums():
+    """Its chunk is done, so all sums are known."""
+    made, rows = settled(job(), [aside(number=2)])
+    assert (made.job.done, made.job.parked_chunks, made.job.aside) == (1, 0, 2)
+    assert (made.job.totals.parked.items, made.job.totals.has_unknown_sums) == (2, False)
+    assert rows[0].aside == 2
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_a_result_takes_the_place_of_the_one_that_it_extends(has_ended):
+    """It counts in its place. A job that had ended gets a new revision."""
+    first, rows = settled(job(), [aside(number=2), *(result(n) for n in range(1, 3 if has_ended else 2))])
+    before = replace(first.job, state=JobState.COMPLETED_WITH_PARKED) if has_ended else first.job
+    made, rows = settled(before, [aside(number=1, extends=rows[0].hash, content="b")], rows.values())
+    assert (made.job.done, made.job.aside, rows[0].aside) == (before.done, 1, 1)
+    assert (rows[0].extends, made.replaces[0].etag) == (aside().hash, "stored")
+    assert sum_of(rows) == made.job.totals
+    assert made.job.revision == before.revision + has_ended
+    late, _ = settled(made.job, [result(0)], rows.values())
+    assert (late.rows, late.differing) == ((), ()), "a late run of the whole chunk is a duplicate"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"extends": "0" * 64},
+        {"number": 2},
+        {"number": 3},
+        {"items": ITEMS + 1},
+    ],
+    ids=str,
+)
+def test_a_result_that_could_take_something_back_is_a_duplicate(change):
+    """It extends another one, sets no fewer aside, or has other transactions."""
+    first, rows = settled(job(), [aside(number=2)])
+    made, _ = settled(
+        first.job, [aside(**{"number": 1, "extends": rows[0].hash, "content": "b"} | change)], rows.values()
+    )
+    assert (made.rows, len(made.duplicates), made.differing) == ((), 1, ())
+
+
+def test_of_two_results_that_extend_one_the_first_counts():
+    """Also in one group."""
+    first, rows = settled(job(), [aside(number=2)])
+    both = [aside(number=1, extends=rows[0].hash, content=content) for content in "bc"]
+    made, rows = settled(first.job, both, rows.values())
+    assert ([row.hash for row in made.rows], len(made.duplicates)) == ([both[0].hash], 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({}, "it extends a result that was not credited"),
+        ({"extends": "x"}, "it extends a result, and does not say its SHA-256"),
+        ({"content": None, "blob": "j/1/0"}, "its result blob is not"),
+        ({"hash": None, "content": None, "reason": "why"}, "it says both why it is parked and where its result is"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_result_that_extends_nothing_known_is_refused(change, why):
+    """Its rows were read first."""
+    sent = replace_fields(aside(extends="0" * 64), **{"content": "x", "blob": None} | change)
+    made, _ = settled(job(), [sent])
+    assert made.refused[0].reason.startswith(why)
+
+
+def test_a_parked_chunk_that_is_replayed_may_set_some_aside():
+    """Then it is done, and they are counted one by one."""
+    first, rows = settled(job(), [parked(0)])
+    made, _ = settled(first.job, [aside()], rows.values())
+    assert (made.job.done, made.job.parked_chunks, made.job.aside) == (1, 0, 1)
+
+
+@pytest.mark.parametrize(("items", "share", "is_paused"), [(1, 0.0, True), (2, 0.0, False), (1, 0.9, False)])
+def test_a_job_pauses_when_more_are_set_aside_than_both_limits(items, share, is_paused):
+    """Resuming forgives those that are."""
+    policy = PoisonPolicy(pause_items=items, pause_item_share=share)
+    made, _ = settled(job(), [aside(number=2)], limit=policy)
+    assert (made.job.state is JobState.PAUSED) == is_paused
+    if is_paused:
+        assert made.job.problem.startswith("2 of its ")
+        resumed = resume(made.job, at(2))
+        assert (resumed.aside_forgiven, resumed.problem) == (2, None)
+        again, _ = settled(resumed, [aside(1, number=1, content="b")], limit=policy)
+        assert again.job.state is JobState.RUNNING

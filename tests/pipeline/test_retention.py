@@ -11,6 +11,7 @@ import pytest
 
 from shared.errors import StorageUnavailableError
 from shared.ledger.records import JobState
+from shared.parked.entry import EntryState
 from shared.pending import RETENTION_POINTER
 from shared.pipeline.accept import Accepted
 from shared.pipeline.cleanup import SECOND_CHECK, Retention
@@ -25,17 +26,23 @@ class Claim:
     """What is parked, as far as a burial asks."""
 
     stage: str
+    state: str = EntryState.OPEN
 
 
 class Parked:
     """A store of parked entries that a test fills."""
 
     def __init__(self):
-        self.open = []
+        self.open, self.closed = [], []
 
     def entries(self, job=None):
         """Yield what is open."""
         return iter(self.open)
+
+    def change(self, _known, changed):
+        """Note what is closed."""
+        self.closed.append(changed)
+        return changed
 
 
 @pytest.fixture
@@ -218,3 +225,15 @@ def test_a_leased_result_stays_and_a_refusal_of_another_kind_keeps_the_pointer(w
     with pytest.raises(StorageUnavailableError, match="remove the blobs"):
         retention.follow(second, LONG)
     assert due(world, one, 31) == [second]
+
+
+@pytest.mark.parametrize(("aside", "is_buried"), [(None, True), (1, False)])
+def test_an_entry_that_outlived_its_reason_keeps_no_job(  # noqa: PLR0917 - fixtures and cases
+    world, one, retention, parked, aside, is_buried
+):
+    """The result that set transactions aside was lost, and the next run accepted them."""
+    retention.begin(finished(world, one))
+    world.ledger.commit(replace(world.ledger.read(world.job), aside=aside))
+    parked.open.append(Claim("transactions"))
+    assert retention.follow(due(world, one, 31)[0], LONG) == is_buried
+    assert [entry.state for entry in parked.closed] == [EntryState.DONE] * is_buried

@@ -9,17 +9,20 @@ from decimal import Decimal
 import msgspec
 import pytest
 
+from shared.app import Stores
+from shared.app.app import build_entry_reader
 from shared.errors import NoSlotError, ResultNotSentError
 from shared.ledger import JobState
 from shared.messages import Delivery, decode
 from shared.operating.job_acts import OutputKind
 from shared.operating.replay import ReplayPace, Selection
-from shared.parked.entry import EntryState, transactions_key
+from shared.parked.entry import EntryState, chunk_of_key, transactions_key
 from shared.parked.poison_policy import DEFAULT_POLICY
 from shared.pipeline.process import work_stages
 from shared.pipeline.results import ResultStore
 from tests.faults.journal import Journal
 from tests.faults.memory.storage import MemoryStorage
+from tests.faults.plan import Plan
 from tests.faults.sales import Sales
 from tests.faults.world import SETTINGS, World, sales
 from tests.process.test_so_far import fail, world as failing_world
@@ -378,3 +381,38 @@ def test_a_large_result_is_stored_behind_its_entry(world):
     with world.process() as process:
         stored = ResultStore(process.connections.blobs.get_container_client("results")).find(world.message)
     assert stored.result.parked.items == 1
+
+
+def test_a_replay_that_is_tried_again_is_said_of_its_chunk(credited):
+    """The chunk itself is done. When all have passed, a note that was left is no news."""
+
+    def refuse(mapped):
+        if mapped:
+            raise LookupError
+        return {}
+
+    body = replays(credited)
+    credited.bad.clear()
+    credited.workload.combine = refuse
+    with pytest.raises(LookupError):
+        credited.deliver(1, body=body)
+    del credited.workload.combine
+    with credited.connect(Plan()) as connections, Stores(connections) as stores:
+        (retried,) = stores.job_reader(1).look(credited.job).retried
+        assert (chunk_of_key(retried.key), retried.left, retried.deliveries) == (0, 1, 1)
+        credited.deliver(1, body=body)
+        credited.settle()
+        assert stores.job_reader(1).look(credited.job).retried == []
+
+
+def test_the_lines_of_an_entry_are_those_that_are_parked():
+    """The others of their chunk are other people's data. Before the credit nothing says which they are."""
+    made = published(6, 3, bad=4)
+    with made.app() as app:
+        (entry,) = app.operator().select(Selection())
+        found = build_entry_reader(app.stores).read_lines(entry, 9, by="ann", why="to see")
+        assert [json.loads(json.loads(line)["line"])["shop"] for line in found.lines] == ["odd"]
+        made.observer().tables.get_table_client("jobs").delete_entity("nightly", "chunk:000000001")
+        found = build_entry_reader(app.stores).read_lines(entry, 9, by="ann", why="to see")
+        assert (found.lines, found.problem[:34]) == ((), "its chunk is not credited yet: rea")
+    made.close()

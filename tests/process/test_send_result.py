@@ -142,13 +142,13 @@ def test_a_bus_that_is_down_is_no_reason_to_park():
 
 def test_a_result_that_is_too_large_is_refused_before_it_is_sent(send):
     """A settler that holds a thousand of them must know how large they are."""
-    with pytest.raises(ResultRefusedError, match="the limit is 1024"):
-        send(result(blob="x" * 1024))
+    with pytest.raises(ResultRefusedError, match="the limit is 1536"):
+        send(result(blob="x" * 1536))
 
 
 def test_what_a_chunk_took_is_left_out_before_its_result_is_refused():
     """The bill is short of a few requests then, and no work is lost."""
-    large = result(blob="x" * 700, requests={f"blob-read {n}": 1 for n in range(20)})
+    large = result(blob="x" * 1200, requests={f"blob-read {n}": 1 for n in range(20)})
     assert trim_result(large).requests == {}
     assert trim_result(result(requests={"blob-read useful": 1})).requests == {"blob-read useful": 1}
 

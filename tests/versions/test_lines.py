@@ -1,6 +1,7 @@
 """A job with lines beside an instance of the release before: it waits for a newer one, and parks nothing."""
 
 import pytest
+from msgspec import structs
 
 from shared.messages import LINES_VERSION, STREAMS_VERSION, ChunkMessage, Result, Results, encode
 from shared.versions import READS
@@ -51,3 +52,29 @@ def test_a_row_keeps_its_lines_when_a_settler_of_before_writes_it(before):
         "lines": True,
     }
     assert entities.job_entity(entities.job_of(row, ""))["lines"] is True
+
+
+ASIDE = structs.replace(CHUNK, lines=False, aside=True)
+EXTENDS = structs.replace(PLAIN, content="x", blob=None, extends="1" * 64, v=STREAMS_VERSION)
+
+
+def test_a_replay_of_what_was_set_aside_waits_for_a_newer_worker(before):
+    """It would run the whole chunk."""
+    delivery = before("messages").Delivery(queue="work-00", message_id="m", body=encode(ASIDE), count=1)
+    with pytest.raises(before("errors").NewerVersionError, match="chunk of version 3"):
+        before("pipeline.process")._read(delivery)
+
+
+def test_a_result_that_extends_another_waits_for_a_newer_settler(before):
+    """It would drop it as a duplicate, so that the replay had no effect."""
+    received = before("pipeline.results").Received(body=encode(EXTENDS), id="m")
+    found = before("pipeline.settle").sort([received])
+    assert (found.groups, ["result of version 2" in one.found for one in found.newer]) == ((), [True])
+
+
+def test_rows_keep_what_is_set_aside_when_a_settler_of_before_writes_them(before):
+    """Columns that it does not know."""
+    entities = before("ledger.entities")
+    row = {"PartitionKey": "rated", "RowKey": "job", "content_hash": "x", "workload": "rated", "state": "running"}
+    row |= {"accepted_at": "2026-11-20T12:00:00+00:00", "declared": "{}", "totals": "{}", "requests": "{}"}
+    assert entities.job_entity(entities.job_of({**row, "aside": 3}, ""))["aside"] == 3
