@@ -247,6 +247,8 @@ class Processor:
 
     def __init__(self, tools: Tools) -> None:
         self._tools, self._deliveries = tools, tools.deliveries
+        #: By name: whether the calls of a workload wait for others. To find that out takes longer than all else here.
+        self._waiting: dict[str, bool] = {}
 
     def handle(self, delivery: Delivery) -> None:
         """Handle a delivery. Return to acknowledge it. Raise to have it redelivered."""
@@ -459,7 +461,9 @@ class Processor:
         if is_suspect:
             return self._tools.run_alone(work.workload, parts, first, limits, makes_lines=work.lines, turns=turns)
         workload = self._tools.workloads.find(work.workload)
-        calls = Halting(workload, partial(self._is_halted, work)) if is_waiting(workload) else workload
+        if (waits := self._waiting.get(work.workload)) is None:
+            waits = self._waiting[work.workload] = is_waiting(workload)
+        calls = Halting(workload, partial(self._is_halted, work)) if waits else workload
         run = calls if turns is None else Paced(calls, turns)
         if before is not None:
             return before.add(workload, run_in_parts(run, parts, first, before.reduce(limits), left=before.left))

@@ -526,3 +526,40 @@ def test_a_tick_that_looked_before_another_decided_changes_nothing(fleet):
     assert not fleet.table.commit(seen, FleetChange(decision=decided))
     assert fleet.table.read().decision.tasks == 10
     assert len(fleet.table.history(10)) == 2
+
+
+def test_a_process_knows_by_its_next_look_which_messages_are_dropped(fleet):
+    """Those with a lower number than the halt row. It makes no request for it, and others make none more."""
+    first, second = fleet.process(), fleet.process()
+    first.look()
+    fleet.table.halt("wrong", 2)
+    assert not first.is_halted("wrong", 1)
+    fleet.clock.advance(seconds=11)
+    first.look()
+    assert [first.is_halted("wrong", halts) for halts in (0, 1, 2)] == [True, True, False]
+    assert not first.is_halted("other", 0)
+    second.look()
+    fleet.table.lift("wrong")
+    fleet.table.lift("wrong")
+    assert second.is_halted("wrong", 1)
+    fleet.clock.advance(seconds=11)
+    second.look()
+    assert not second.is_halted("wrong", 1)
+
+
+def test_a_long_chunk_of_waiting_calls_has_the_reading_made_beside(fleet):
+    """Once in ten seconds, on another thread: its calls go on meanwhile."""
+    process = fleet.process()
+    process.look()
+    fleet.table.halt("wrong", 1)
+    fleet.later.clear()
+    process.look_beside()
+    assert fleet.later == []
+    fleet.clock.advance(seconds=11)
+    for _ in range(3):
+        process.look_beside()
+    (look,) = fleet.later
+    assert not process.is_halted("wrong", 0)
+    look()
+    assert process.is_halted("wrong", 0)
+    fleet.table.lift("wrong")

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from shared.memory import Memory
-from shared.messages import ChunkMessage, encode
+from shared.messages import NEVER_HALTED, ChunkMessage, encode
 from shared.payload import Codec, Limits, PayloadStore, PayloadStores
 from shared.payload.frames import Framing, write_frames
 from shared.payload.reading import WORK, PayloadReader
@@ -131,12 +131,14 @@ def test_a_chunk_that_does_not_fit_is_named_and_not_read(payload, size, is_in_it
 
 
 def test_the_bound_is_neither_passed_nor_missed(payload):
-    """What is put once more has a mark that it was; with it a message has 64 KiB at most, and no less than could be."""
+    """A message that is put once more has a mark and the number of a halt. With both it has 64 KiB at most, and no less."""
     lengths = {True: [], False: []}
     for size in range(48_960, 49_000, 2):
         given = payload(lines=long_lines(size))
         (message,) = given.enclosed()
-        whole = replace(message, blob=None, inline=message.inline or "x" * base64_bytes(size), again=True)
+        whole = replace(
+            message, blob=None, inline=message.inline or "x" * base64_bytes(size), again=True, halts=NEVER_HALTED
+        )
         lengths[message.inline is not None].append(len(encode(whole)))
     # Base64 comes in fours, and the offsets of a message that names its payload are no shorter.
     assert Limits().message_bytes - 4 < max(lengths[True]) <= Limits().message_bytes < min(lengths[False])
