@@ -24,9 +24,9 @@ BEFORE = {"first": 59, "look": 56}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def filled(own_azurite):
+def filled(own_memory):
     """Many jobs, a paused one among them, and one behind a closed gate whose deadline has passed."""
-    made = Installation(own_azurite.connection_string)
+    made = Installation(own_memory.connection_string, own_memory)
     with made.connections:
         stores, lines = made.stores, []
         listing = JobList(SimpleNamespace(upsert_entity=lambda entity, mode: lines.append(entity)), None)
@@ -83,9 +83,9 @@ def test_a_visit_and_a_look_cost_what_the_page_says(visitor, house):
     assert f"With 1,000 jobs of which 300 have just ended, {stated}" in page
 
 
-def test_a_need_that_begins_is_seen_by_an_idle_page(own_azurite):
+def test_a_need_that_begins_is_seen_by_an_idle_page(own_memory):
     """Nothing moves, so a look makes one request: the needs and the fleet in turn."""
-    house = Installation(own_azurite.connection_string)
+    house = Installation(own_memory.connection_string, own_memory)
     with house.connections:
         for pointer in house.stores.pending.due(NOON + timedelta(hours=1)):
             house.stores.pending.remove(pointer)
