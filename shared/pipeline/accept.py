@@ -21,6 +21,7 @@ from shared.errors import ContentionError, NewerVersionError, NotParkedError, Re
 from shared.gate import Reading
 from shared.grammar import room_job
 from shared.ledger import (
+    SEALED,
     Collision,
     Job,
     JobState,
@@ -311,5 +312,5 @@ def _has_landed(ledger: Ledger, entry: Entry) -> bool:
         return False
     # A refused message made no job: a job from before belongs to another submission. A message that killed its worker,
     # or that was parked after its last delivery, may have made its job before.
-    is_planned = job.plan is not None or job.state is JobState.BURIED
+    is_planned = job.plan is not None or job.state in SEALED
     return job.accepted_at >= entry.last_at or (entry.reason not in _REFUSALS and is_planned)
