@@ -50,7 +50,7 @@ def test_a_tick_writes_and_removes_what_a_killed_process_did_not(app, monkeypatc
     app.clock.advance(minutes=11)
     app.app.tick()
     assert names(app) == [("x-paused", "nightly")]
-    act("end", lambda: app.stores.job_operator.resume("nightly"))
+    act("end", lambda: app.stores.job_operator.resume("nightly", by="ann", why="mended"))
     assert names(app) == ([("x-paused", "nightly")] if is_killed else [])
     for _ in range(4):
         app.work_off()
