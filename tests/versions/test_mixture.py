@@ -23,7 +23,7 @@ _HALVED = (
 _LATER_RESULTS = (
     ("messages.py", "    #: The trace context of the chunk's work; left out when tracing is off, or", "    must: str = 'be read'\n    #: Or"),
     ("messages.py", "    trace: str | None = None\n    v: int = VERSION\n\n\nclass Results", "    trace: str | None = None\n    v: int = 3\n\n\nclass Results"),
-    ("pipeline/process.py", "v=STREAMS_VERSION if stored.result.streams else VERSION,", "v=3,"),
+    ("pipeline/process.py", "v=STREAMS_VERSION if stored.result.streams or stored.result.extends else VERSION,", "v=3,"),
     ("pipeline/settle.py", "if any(result.v not in _VERSIONS for result in found.results):", "if False:"),
     ("pipeline/settle.py", "if result.v not in _VERSIONS:", "if result.v not in {1, 2, 3}:"),
     ("versions.py", '"result": 2', '"result": 3'),
