@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cached_property, partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from shared.azure import BlobStore, Connections, expecting_an_answer
 from shared.clock import Clock, Closing, SystemClock
@@ -74,7 +74,6 @@ from shared.pipeline import (
     settle_stage,
     work_stages,
 )
-from shared.scaling import WarmChoice, WarmRequest, records_of
 from shared.settings import Dequeue
 from shared.signals import (
     BusFeedCalls,
@@ -89,6 +88,9 @@ from shared.signals import (
 from shared.topology import GUARD, URGENT, WAKE, submission_queue, work_queue_names
 from shared.usage import DayBudget, Diary, load, read_day
 from shared.watch import WatchTable
+
+if TYPE_CHECKING:
+    from shared.scaling import WarmChoice
 
 #: Seconds for which a received message is hidden.
 VISIBILITY: Final = int(GUARD.total_seconds())
@@ -197,12 +199,15 @@ class Stores(Closing):
         """Opens, closes and schedules gates for a person."""
         return Operator(self.gates, self.pending, self.audit, self.signals, clock=self.clock)
 
-    def build_timetabler(self, choice: WarmChoice | None) -> Timetabler:
+    def build_timetabler(self, choice: "WarmChoice | None") -> Timetabler:
         """Build what sets and follows timetables. `choice`: whose instances their openings warm."""
 
         def warm(gate: str, row: TimetableRow) -> Callable[[Opening, int], object] | None:
             if choice is None or not choice.site:
                 return None
+            # An app without the capability warming does not load it.
+            from shared.scaling import WarmRequest, records_of  # noqa: PLC0415
+
             if row.minutes is None:
                 return lambda _opening, _epoch: records_of(self).drop(gate)
             wanted = WarmRequest(choice.site, timedelta(minutes=row.minutes), choice.most)
