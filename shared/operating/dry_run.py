@@ -188,9 +188,9 @@ class DryRunner:
         wanted: str,
         *,
         may_call: bool = False,
-        tell: Callable[[int, int], object] = lambda _done, _of: None,
+        report: Callable[[int, int], object] = lambda _done, _of: None,
     ) -> DryRun:
-        """Run the wanted chunks of a job. `may_call`: also by a workload that calls others. `tell` learns of each chunk.
+        """Run the wanted chunks of a job. `may_call`: also by a workload that calls others. `report` learns of each chunk.
 
         Raises JobStateError for a job without a plan or a payload, and DryRunError where nothing can be compared.
         """
@@ -199,7 +199,7 @@ class DryRunner:
             raise CallsOutsideError(f"workload {workload.name!r} {why}, so it may act outside: add --calls-outside")
         chosen = choose_chunks(wanted, len(plan.chunks))
         comparison = _Comparison(self, job, plan, workload, chosen)
-        comparison.compare_chunks(tell)
+        comparison.compare_chunks(report)
         found = comparison.found
         if not (found.compared or found.failures.count):
             raise DryRunError(
@@ -253,7 +253,7 @@ class _Comparison:
             is_whole=is_whole,
         )
 
-    def compare_chunks(self, tell: Callable[[int, int], object]) -> None:
+    def compare_chunks(self, report: Callable[[int, int], object]) -> None:
         """Run each chunk that has a result."""
         passed = 0
         for start in range(0, len(self._chosen), AT_ONCE):
@@ -267,7 +267,7 @@ class _Comparison:
             for opened in read_results(self._tools.results, done):
                 self._compare(opened)
                 passed += 1
-                tell(passed, len(self._chosen))
+                report(passed, len(self._chosen))
 
     def _compare(self, opened: Opened) -> None:
         message = self._plan.message(opened.row.chunk, self._job.id_base or 0, opened.row.revision)

@@ -310,7 +310,7 @@ def test_two_totals_of_one_account_are_refused_as_in_a_finish(run):
 def test_each_chunk_is_told_of(run):
     """For a person who waits."""
     told = []
-    run(Sales(), "2", tell=lambda done, of: told.append((done, of)))
+    run(Sales(), "2", report=lambda done, of: told.append((done, of)))
     assert told == [(1, 2), (2, 2)]
 
 

@@ -54,10 +54,10 @@ def run_dry(  # noqa: PLR0913 - the options of the command
     known = load_workloads(parsed.workloads, environ)
     runner = build_dry_runner(stores, parsed)
     # Not in the main thread, which ends with a workload that exits.
-    with ThreadPoolExecutor(1) as pool, _progress(job.job, is_shown=is_shown) as tell:
+    with ThreadPoolExecutor(1) as pool, _progress(job.job, is_shown=is_shown) as report:
         try:
             chosen = known.find(workload or job.workload)
-            return pool.submit(runner.run, job, chosen, chunks, may_call=calls_outside, tell=tell).result()
+            return pool.submit(runner.run, job, chosen, chunks, may_call=calls_outside, report=report).result()
         except (UnknownWorkloadError, CallsOutsideError) as error:
             end(str(error), WRONG_CALL)
 
@@ -70,13 +70,13 @@ def _progress(job: str, *, is_shown: bool) -> Iterator[Callable[[int, int], None
     with Progress(*columns, console=console, transient=True, disable=not is_shown or not console.is_terminal) as bar:
         task = bar.add_task(f"chunks of {job}", total=None)
 
-        def tell(done: int, of: int) -> None:
+        def report(done: int, of: int) -> None:
             if stopped.is_set():
                 raise DryRunError("it was stopped")
             bar.update(task, completed=done, total=of)
 
         try:
-            yield tell
+            yield report
         finally:
             stopped.set()
 
