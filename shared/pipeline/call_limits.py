@@ -162,9 +162,9 @@ class _Limit:
             if self._is_wanting(now):
                 self._take(now)
                 continue
-            times = [lot.next_call for lot in self._held] + [lot.lease.due for lot in self._held]
-            wakes = min([now + _STEP, *times, *([self._looks_at] if self._looks_at > now else [])])
-            self._pause(max(0.0, wakes - now))
+            times = [self._looks_at, *(time for lot in self._held for time in (lot.next_call, lot.lease.due))]
+            # A lot that has its turn while more lots are wanted is no reason to wake at once, again and again.
+            self._pause(min([now + _STEP, *(time for time in times if time > now)]) - now)
 
     def _keep(self, now: float) -> None:
         """Drop lots that are lost, give back one of those that are not needed, and renew the others in time."""

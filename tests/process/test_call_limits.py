@@ -47,7 +47,12 @@ class Fleet:
 
     def process(self, lots=None, **more):
         """Return the limits of one more process."""
-        return CallLimits(lots or self.lots, self.clock, {}, pause=self.clock.advance, **more)
+        return CallLimits(lots or self.lots, self.clock, {}, pause=self.pause, **more)
+
+    def pause(self, seconds):
+        """Let time pass. A wait of no time would come again at once, and take a whole processor."""
+        assert seconds > 0
+        self.clock.advance(seconds)
 
     def call(self, turns, times):
         """Call so often, each as soon as there is a turn."""
