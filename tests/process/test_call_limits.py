@@ -106,6 +106,19 @@ def test_calls_of_a_dead_process_and_of_the_next_one_are_within_the_rate(begun):
     assert 500 / (last[-1] - last[0]) >= 75
 
 
+def test_a_chunk_that_needs_more_than_its_one_small_lot_waits_for_the_next_one():
+    """The turn of the small lot comes and stays, and is no reason to wake."""
+    fleet = Fleet()
+    lots = cut_lots(Rate(100, 1))
+    for number, calls in enumerate(lots):
+        if calls != min(lots):
+            fleet.lots.lease_lot("bank", number)
+    with fleet.process().pace(fleet.workload, 1000) as turns:
+        fleet.call(turns, 1)
+    # When the leases of the dead have ended.
+    assert 10 < fleet.times[0] < 40
+
+
 def test_a_process_that_has_all_gives_back_what_its_chunk_does_not_need():
     """Another one, which comes later, gets some of it, and both keep within the rate."""
     fleet = Fleet()
