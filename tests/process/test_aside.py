@@ -13,7 +13,7 @@ from shared.app import Stores
 from shared.app.app import build_entry_reader
 from shared.errors import NoSlotError, ResultNotSentError
 from shared.ledger import JobState
-from shared.messages import Delivery, decode
+from shared.messages import NEVER_HALTED, Delivery, decode
 from shared.operating.job_acts import OutputKind
 from shared.operating.replay import ReplayPace, Selection
 from shared.parked.entry import EntryState, chunk_of_key, transactions_key
@@ -226,7 +226,7 @@ def test_a_job_pauses_when_many_are_set_aside():
         "2 of its 40 transactions are parked one by one",
     )
     with made.app() as app:
-        app.stores.job_operator.resume("nightly")
+        app.stores.job_operator.resume("nightly", by="ann", why="mended")
         app.host().run()
     assert (made.job.state, made.job.aside) == (JobState.COMPLETED_WITH_PARKED, 8)
     made.close()
@@ -260,7 +260,7 @@ def credited(world):
 def test_the_message_is_that_of_the_chunk_with_a_mark(credited):
     """A worker of 0.4.0 waits for a newer one by its version, and does not run the whole chunk."""
     message = decode(replays(credited))
-    assert message == msgspec.structs.replace(credited.message, aside=True, again=True, v=3)
+    assert message == msgspec.structs.replace(credited.message, aside=True, again=True, halts=NEVER_HALTED, v=3)
 
 
 def test_the_entry_comes_before_the_result(world):
