@@ -15,7 +15,8 @@ from tools.local.paths import ROOT
 
 PAGE = (ROOT / "docs" / "deploy.md").read_text()
 UNPROVEN = (ROOT / "docs" / "appendix" / "unproven.md").read_text()
-BLOCKS = re.findall(r"^( *)```sh cloud\n(.*?)^ *```", PAGE, re.DOTALL | re.MULTILINE)
+AZURE = (ROOT / "docs" / "appendix" / "azure.md").read_text()
+BLOCKS = re.findall(r"^( *)```sh cloud\n(.*?)^ *```", PAGE + AZURE, re.DOTALL | re.MULTILINE)
 COMMANDS = [line.strip() for _, block in BLOCKS for line in block.splitlines()]
 #: What azd and az are asked to do, by their first words.
 KNOWN = (
@@ -88,7 +89,7 @@ def test_every_variable_that_is_set_sets_a_parameter():
 def test_the_price_stands_before_the_command_that_costs():
     """Who reads from the top knows what it costs before typing `make deploy`."""
     creates = PAGE.index("   make deploy\n")
-    assert all(PAGE.index(f"`make docs`: {name} ") < creates for name in ("deploy-idle", "deploy-work", "deploy-parts"))
+    assert all(PAGE.index(f"`make docs`: {name} ") < creates for name in ("deploy-idle", "deploy-work"))
 
 
 def test_steps_are_numbered_without_a_gap():
@@ -137,7 +138,7 @@ def test_what_the_page_says_of_the_scalers_rights_is_what_bicep_takes():
     """Each choice has its row, here and in the page on security, and the default is called so."""
     rights = read(Project().main).parameters["scalerRights"]
     named = [one.strip("' ") for one in rights.decorators["allowed"].strip("[]").split(",")]
-    for page in (PAGE, (ROOT / "docs" / "security.md").read_text()):
+    for page in (AZURE, (ROOT / "docs" / "security.md").read_text()):
         rows = re.findall(
             r"^\| `(\w+)`(, the default)? \|", page.split("| `scalerRights` |")[1].split("\n\n")[0], re.MULTILINE
         )
