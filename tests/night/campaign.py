@@ -1,0 +1,420 @@
+"""One night by a seed: everybody's jobs, a person's acts, and what befalls the installation, side by side.
+
+Everything is done as its person does it: by the `sluice` command, by HTTP, by a message. What was sent and done is written
+down here, and `checker` judges by it when all has ended.
+"""
+
+import csv
+import gzip
+import io
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from azure.data.tables import TableServiceClient
+from azure.servicebus import ServiceBusClient, ServiceBusMessage
+from azure.storage.blob import BlobServiceClient
+from azure.storage.queue import QueueServiceClient
+
+from tests.chaos.stack import wait_until
+from tests.night import checker
+from tests.outside.customer import Customer
+from tools.local.paths import ROOT
+
+#: The gate of the night's rating jobs, and the rooms of the day's.
+GATE, ROOMS = "nightly", tuple(f"r{number:02}" for number in range(20))
+#: What may happen to one transaction, and ends in being mended and replayed.
+FAULTS = ("raise", "exit", "cancel", "die")
+#: Pointers that stay, since they bring what is removed later.
+KEPT = {"retention", "orphans", "front", "net", "warm", "roll"}
+#: A pointer that was due so long ago was not followed by several ticks.
+OVERDUE = timedelta(minutes=3)
+#: Seconds until all must have ended after the last fault.
+PATIENCE = 1800
+SEATS, ORDERS = 60, 80
+
+
+@dataclass
+class Job:
+    """A job as its publisher and its operator know it."""
+
+    name: str
+    sent: list
+    room: str = ""
+    workload: str = "rate"
+    #: How it must end: complete or stopped.
+    end: str = "complete"
+    submitted: float = 0.0
+    ended: float = 0.0
+    halted: list = field(default_factory=list)
+
+    @property
+    def full(self):
+        """Its name for operators."""
+        return f"{self.room}~{self.name}" if self.room else self.name
+
+
+def usages(job, seed, count, *, rejects=50, faults=(), do=""):
+    """Return the transactions of a job; each of the faults strikes one of them."""
+    dice = random.Random(seed)
+    made = [
+        {
+            "id": f"{job}/{number}",
+            "account": f"a-{dice.randrange(40)}",
+            "units": f"{dice.randrange(1, 900)}.{dice.randrange(1000):03}",
+            "do": "reject" if rejects and number % rejects == 7 else do,
+        }
+        for number in range(count)
+    ]
+    for fault in faults:
+        made[dice.randrange(count)]["do"] = fault
+    return made
+
+
+class Night:
+    """What is done in one night, and what came of it."""
+
+    def __init__(self, stack, bank, lookers, folder, seed, minutes):  # noqa: PLR0917 - one caller
+        self._stack, self._bank, self._lookers, self._folder = stack, bank, lookers, folder
+        self.dice, self.minutes = random.Random(seed), minutes
+        self.jobs, self.acts, self.befell, self.problems = {}, Counter(), Counter(), []
+        self.needs_seen, self.opened = {}, 0.0
+        self._over, self._lock = threading.Event(), threading.Lock()
+        self._site, self._paid, self._orders = Customer(stack.host.base_url, ""), [], []
+
+    # What a person types.
+
+    def types(self, *words, status=(0,), tries=40):
+        """Type a command until it is answered: storage may be away at this moment. Return what it prints."""
+        words = list(map(str, words))
+        for _ in range(tries):
+            done = subprocess.run(
+                [sys.executable, "-m", "sluice", *words],
+                cwd=ROOT,
+                env={**os.environ, **self._stack.settings, "COLUMNS": "240", "SLUICE_ROOMS": ",".join(ROOMS)},
+                input="y\n" * 3,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode in status:
+                return done.stdout
+            time.sleep(1)
+        raise AssertionError(f"sluice {' '.join(words)}: {done.returncode}\n{done.stdout[-800:]}\n{done.stderr[-800:]}")
+
+    def asks(self, *words, status=(0,)):
+        """Type a command and return its JSON."""
+        return json.loads(self.types(*words, "--json", status=status))
+
+    def shown(self, job):
+        """Return all that `jobs show` says of a job, or None as long as there is none."""
+        with suppress(ValueError, AssertionError):
+            return self.asks("jobs", "show", job.full, status=(0, 1))
+        return None
+
+    def state(self, job):
+        """Return the state of a job."""
+        return (self.shown(job) or {}).get("state")
+
+    # The parts of the night, each in a thread.
+
+    def submit(self, job, *words, form="ndjson"):
+        """Publish a job."""
+        path = self._folder / f"{job.room}{job.name}.{form}"
+        path.write_bytes(written(job.sent, form))
+        room = ["--room", job.room] if job.room else []
+        self.types("submit", path, "--job", job.name, "--workload", job.workload, "--sum", "units", *room, *words)
+        job.submitted = time.time()
+        with self._lock:
+            self.jobs[job.full] = job
+
+    def rate(self, size):
+        """Rating files wait for the gate, which opens by a plan; then one is paused for a while and one is stopped."""
+        for number, form in enumerate(("ndjson", "ndjson.gz", "csv", "ndjson")):
+            end = "stopped" if number == 3 else "complete"
+            sent = usages(f"rate-{number}", self.dice.random(), size, do="slow" if number in {0, 3} else "")
+            self.submit(Job(f"rate-{number}", sent, end=end), "--gate", GATE, form=form)
+        at = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=20)
+        self.opened = at.timestamp()
+        self.types("gate", "open", GATE, "--at", at.isoformat(), "--yes", "--why", "night", status=(0,))
+        self.acts["planned openings"] += 1
+        paused, stopped = self.jobs["rate-0"], self.jobs["rate-3"]
+        wait_until(lambda: self._begun("rate-3"), PATIENCE, lambda: "rate-3 did not begin")
+        self.halt(stopped, "stop")
+        wait_until(lambda: self._begun("rate-0"), PATIENCE, lambda: "rate-0 did not begin")
+        self.halt(paused, "pause")
+        time.sleep(self.dice.uniform(15, 40))
+        self.resume(paused)
+
+    def halt(self, job, act):
+        """Pause or stop a job, if it has not ended yet."""
+        self.types("jobs", act, job.full, "--why", "night", *(["--yes"] if act == "stop" else []), status=(0, 1))
+        at, state = time.time(), self.state(job)
+        self.acts[act] += 1
+        if state == {"pause": "paused", "stop": "stopped"}[act]:
+            job.halted.append([at, float("inf")])
+        elif act == "stop":
+            # It had ended before.
+            job.end = "complete"
+
+    def resume(self, job):
+        """Let a paused job go on."""
+        if job.halted:
+            job.halted[-1][1] = time.time()
+            self.types("jobs", "resume", job.full, "--why", "night", status=(0, 1))
+            self.acts["resume"] += 1
+
+    def suffer(self, size):
+        """Transactions fail in every way; they are parked, mended and replayed."""
+        job = Job("bad-0", usages("bad-0", self.dice.random(), size, faults=FAULTS))
+        self.submit(job)
+        wait_until(lambda: self.state(job) == "completed_with_parked", PATIENCE, lambda: f"bad-0 is {self.state(job)}")
+        (self._folder / "repaired").touch()
+        for group in self.asks("parked", "list")["groups"]:
+            self.types("parked", "replay", group["fingerprint"], "--yes", "--why", "mended", status=(0, 1))
+            self.acts["replay"] += 1
+
+    def spoil(self, size):
+        """A wrong file pauses its job by itself, and is stopped."""
+        job = Job("wrong-0", usages("wrong-0", 1, size, rejects=0, do="reject"), end="stopped")
+        self.submit(job)
+        wait_until(lambda: self.state(job) == "paused", PATIENCE, lambda: f"wrong-0 is {self.state(job)}")
+        wait_until(lambda: "wrong-0" in self.needs_seen, PATIENCE, lambda: "no need names wrong-0")
+        self.halt(job, "stop")
+
+    def charge(self, size):
+        """Work calls a bank with a limit, which is away for a while and then answers 429 for another."""
+        job = Job("charge-0", usages("charge-0", self.dice.random(), size, rejects=0), workload="charge")
+        self.submit(job)
+        for answer in (503, 429):
+            wait_until(lambda: len(self._bank.calls) > 50, PATIENCE, lambda: "the bank is not called")
+            self._bank.turn(answer)
+            time.sleep(self.dice.uniform(5, 15))
+            self._bank.turn(200)
+            time.sleep(5)
+
+    def rush(self, size):
+        """One room has a flood, and the others small jobs."""
+        for number in range(3):
+            self.submit(Job(f"flood-{number}", usages(f"flood-{number}", number, size, do="slow"), room=ROOMS[0]))
+        number = 0
+        while not self._over.wait(self.dice.uniform(4, 9)):
+            room = self.dice.choice(ROOMS[1:])
+            self.submit(Job(f"small-{number}", usages(f"small-{number}", number, 200), room=room))
+            number += 1
+
+    def sell(self):
+        """Customers order more seats than there are, and most of them pay."""
+        bus = ServiceBusClient.from_connection_string(self._stack.broker.connection_string)
+        offer = {"whole": {"price": "500.00", "quota": SEATS}}
+        while self._look("/api/conferences/pycon") is None:
+            self._send(bus, "conferences", {"kind": "conference", "id": "c-1", "conference": "pycon", "seats": offer})
+            time.sleep(2)
+        for number in range(ORDERS):
+            name, code = f"o-{number}", f"night-code-{number}"
+            wait_until(lambda n=name, c=code: self._place(n, c), PATIENCE, lambda n=name: f"{n} is not taken")
+            self._orders.append((name, code))
+        while True:
+            for name, code in self._orders:
+                order = self._look(f"/api/orders/{name}", code)
+                if order and order["state"] == "reserved" and name not in self._paid and order["number"] % 3:
+                    payment = {"id": f"p-{name}", "order": name, "outcome": "completed", "amount": order["total"]}
+                    self._send(bus, "payments", {"kind": "payment", **payment})
+                    self._paid.append(name)
+            if self._over.wait(3):
+                return
+
+    def _send(self, bus, queue, message):
+        # A bus that is started again has lost it, and the same message again changes nothing.
+        with suppress(Exception), bus.get_queue_sender(queue) as sender:
+            sender.send_messages(ServiceBusMessage(json.dumps({"sluice": message})))
+
+    def _look(self, path, code=None):
+        with suppress(Exception):
+            answer = self._site.ask("GET", path, **({"X_Access_Code": code} if code else {}))
+            return answer.body if answer.status == 200 else None
+        return None
+
+    def _place(self, name, code):
+        with suppress(Exception):
+            answer = self._site.place(name, {"whole": 1}, access_code=code)
+            # Less than are left: it is refused, and never stored.
+            return answer.status in {202, 409}
+        return False
+
+    def watch(self):
+        """Look at what needs a person, as a person does."""
+        while not self._over.wait(5):
+            with suppress(AssertionError, ValueError):
+                for need in self.asks("now", status=(0, 1))["needs"]:
+                    self.needs_seen.setdefault(need["about"], time.time())
+
+    def harm(self, until):
+        """Let things befall the installation."""
+        ways = [("kill", 5), ("lose_replies", 3), ("stand_still", 1), ("restart_storage", 1)]
+        if self.minutes >= 20:
+            # What the bus lost is put again after the ten minutes of the setting.
+            ways.append(("restart_bus", 1))
+        names, weights = zip(*ways, strict=True)
+        while not self._over.wait(self.dice.expovariate(1 / 12)) and time.time() < until:
+            way = self.dice.choices(names, weights)[0]
+            getattr(self._stack, way)(self.dice)
+            self.befell[way] += 1
+
+    # The whole.
+
+    def run(self, size):
+        """Do everything, wait until all has ended, and return every breach."""
+        until = time.time() + self.minutes * 60
+        parts = {
+            "rate": lambda: self.rate(size),
+            "suffer": lambda: self.suffer(size // 4),
+            "spoil": lambda: self.spoil(max(size, 12_000)),
+            "charge": lambda: self.charge(max(size // 20, 300)),
+            "rush": lambda: self.rush(size),
+            "sell": self.sell,
+            "watch": self.watch,
+            "harm": lambda: self.harm(until),
+        }
+        for number, looking in enumerate(self._lookers):
+            parts[f"look-{number}"] = lambda looking=looking: looking.look(self._over)
+        threads = [threading.Thread(target=self._guarded, args=part, name=part[0]) for part in parts.items()]
+        for thread in threads:
+            thread.start()
+        long = [thread for thread in threads if thread.name in {"rate", "suffer", "spoil", "charge", "harm"}]
+        for thread in long:
+            thread.join()
+        time.sleep(max(0.0, until - time.time()))
+        self._over.set()
+        for thread in threads:
+            thread.join()
+        with suppress(AssertionError):
+            wait_until(self._all_ended, PATIENCE, lambda: "not all has ended")
+        with suppress(AssertionError):
+            wait_until(lambda: not list(self._left_over()), PATIENCE, lambda: "something lies around")
+        return [*self.problems, *self.breaches()]
+
+    def _guarded(self, name, part):
+        try:
+            part()
+        except Exception as error:  # noqa: BLE001 - the others go on, and the night is judged all the same
+            self.problems.append(f"{name} ended early: {type(error).__name__}: {str(error)[:600]}")
+
+    def _begun(self, job):
+        return any(name == job for _, name in self._notes())
+
+    def _notes(self):
+        path = self._folder / "notes"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [(float(at), usage.split("/")[0]) for at, _, usage in (line.partition(" ") for line in lines)]
+
+    def _all_ended(self):
+        for job in self.jobs.values():
+            if not job.ended and self.state(job) in {"complete", "stopped", "completed_with_parked", "unbalanced"}:
+                job.ended = time.time()
+        return not [job for job in self.jobs.values() if self.state(job) != job.end]
+
+    def breaches(self):
+        """Yield every breach, by the checker that shares no code with the project."""
+        notes = self._notes()
+        with (
+            BlobServiceClient.from_connection_string(self._stack.storage) as blobs,
+            TableServiceClient.from_connection_string(self._stack.storage) as tables,
+        ):
+            outputs, totals = blobs.get_container_client("outputs"), tables.get_table_client("totals")
+            for job in self.jobs.values():
+                found, begun = checker.read_outputs(outputs, job.full), [at for at, name in notes if name == job.name]
+                if job.end == "complete":
+                    wanted = f"PartitionKey ge '{job.full}' and PartitionKey le '{job.full}!99'"
+                    rows = [
+                        row
+                        for row in totals.query_entities(wanted)
+                        if "account" in row and row["PartitionKey"].split("!")[0] == job.full
+                    ]
+                    yield from checker.complete(job.full, job.sent, found, rows)
+                else:
+                    shown = self.asks("jobs", "show", job.full)
+                    items = {name: shown[name]["items"] for name in ("accepted", "rejected", "parked")}
+                    not_run = len(job.sent) - sum(items.values())
+                    yield from checker.stopped(
+                        job.full, job.sent, found, {**shown, **items, "not_run": shown.get("not_run", not_run)}
+                    )
+                yield from checker.quiet(job.full, begun, job.halted)
+                if job.name.startswith("rate-"):
+                    yield from checker.early(job.full, begun, self.opened)
+                if job.workload == "charge":
+                    yield from checker.charged(job.sent, self._bank.calls)
+        yield from checker.limited(self._bank.calls, 100)
+        yield from self._seats()
+        yield from self._left_over()
+
+    def _seats(self):
+        conference = wait_until(lambda: self._look("/api/conferences/pycon"), PATIENCE, lambda: "no conference")
+        orders = [self._look(f"/api/orders/{name}", code) for name, code in self._orders]
+        yield from checker.seats([order for order in orders if order], conference, self._paid)
+
+    def _left_over(self):
+        with (
+            QueueServiceClient.from_connection_string(self._stack.storage) as queues,
+            TableServiceClient.from_connection_string(self._stack.storage) as tables,
+        ):
+            clients = [queues.get_queue_client(queue.name) for queue in queues.list_queues()]
+            counts = {one.queue_name: one.get_queue_properties().approximate_message_count for one in clients}
+            rows = tables.get_table_client("pending").query_entities("PartitionKey eq 'pending'")
+            keys = [row["RowKey"].split("|") for row in rows]
+            # One that is due later is no work: a job's stays for ten minutes behind its end.
+            due = (datetime.now(UTC) - OVERDUE).strftime("%Y-%m-%dT%H:%M:%SZ")
+            pointers = [(key[1], key[2]) for key in keys if len(key) == 3 and key[1] not in KEPT and key[0] < due]
+            yield from checker.left_over({name: count for name, count in counts.items() if count}, pointers)
+
+    def figures(self):
+        """Return what the night was made of."""
+        sent = sum(len(job.sent) for job in self.jobs.values())
+        small = [job for job in self.jobs.values() if job.name.startswith("small-") and job.ended]
+        first = {}
+        for at, name in self._notes():
+            first.setdefault(name, at)
+        # Some begin before the command that sent them has ended.
+        waits = sorted(max(0.0, first[job.name] - job.submitted) for job in small if job.name in first)
+        return {
+            "jobs, transactions": f"{len(self.jobs)}, {sent:,}",
+            "acts": said(self.acts),
+            "befell": said(self.befell),
+            "calls of the bank": f"{len(self._bank.calls):,}",
+            "orders, paid": f"{len(self._orders)}, {len(self._paid)}",
+            "pages of two consoles, not made": f"{sum(one.read for one in self._lookers)}, {sum(one.missed for one in self._lookers)}",
+            "wait of a small job: median, worst": f"{waits[len(waits) // 2]:.1f} s, {waits[-1]:.1f} s"
+            if waits
+            else "none",
+        }
+
+
+def said(counts):
+    """Return counts in words."""
+    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in sorted(counts.items())) or "none"
+
+
+def written(sent, form):
+    """Return a file of transactions."""
+    if form == "csv":
+        made = io.StringIO()
+        writer = csv.DictWriter(made, fieldnames=list(sent[0]))
+        writer.writeheader()
+        writer.writerows(sent)
+        return made.getvalue().encode()
+    text = b"".join(json.dumps(usage, separators=(",", ":")).encode() + b"\n" for usage in sent)
+    return gzip.compress(text) if form.endswith("gz") else text
+
+
+def added_up(sent):
+    """Return the units of the transactions that are not rejected."""
+    return sum((Decimal(usage["units"]) for usage in sent if usage["do"] != "reject"), Decimal())

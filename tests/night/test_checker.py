@@ -1,0 +1,118 @@
+"""The checker of a night finds each kind of breach; one that finds none would prove nothing."""
+
+import copy
+
+import pytest
+
+from tests.night import checker
+
+SENT = [
+    {"id": "j/0", "account": "a", "units": "1.5", "do": ""},
+    {"id": "j/1", "account": "b", "units": "2", "do": "reject"},
+    {"id": "j/2", "account": "a", "units": "3.25", "do": "raise"},
+]
+COUNTS = {"accepted": {"items": 2}, "rejected": {"items": 1}, "parked": {"items": 0}}
+MANIFEST = {"state": "complete", "revision": 2, **COUNTS}
+PARTS = {
+    "lines": [{"id": "j/0"}, {"id": "j/2"}],
+    "rejected": [{"line": '{"id": "j/1"}'}],
+    "output": [{"account": "a", "units": "4.75"}],
+}
+TOTALS = [{"account": "a", "units": "4.75", "revision": 2}, {"account": "a", "units": "1.5", "revision": 1}]
+
+
+def judged(spoil):
+    """Return the breaches of a job after something was spoilt."""
+    found, totals = copy.deepcopy((MANIFEST, PARTS)), copy.deepcopy(TOTALS)
+    spoil(found[0], found[1], totals)
+    return list(checker.complete("j", SENT, found, totals))
+
+
+def test_a_job_that_is_right_has_no_breach():
+    """Totals of an older revision count for nothing."""
+    assert judged(lambda *_: None) == []
+
+
+SPOILS = {
+    "no line": lambda manifest, parts, totals: parts["lines"].pop(),
+    "a line twice": lambda manifest, parts, totals: parts["lines"].append({"id": "j/0"}),
+    "a line of a stranger": lambda manifest, parts, totals: parts["lines"].append({"id": "k/0"}),
+    "a line of one that is rejected": lambda manifest, parts, totals: parts["lines"].append({"id": "j/1"}),
+    "rejected twice": lambda manifest, parts, totals: parts["rejected"].append({"line": '{"id": "j/1"}'}),
+    "another sum": lambda manifest, parts, totals: parts["output"][0].update(units="4.76"),
+    "an account twice": lambda manifest, parts, totals: parts["output"].append(parts["output"][0]),
+    "another total": lambda manifest, parts, totals: totals[0].update(units="1.5"),
+    "no total": lambda manifest, parts, totals: totals.pop(0),
+    "another state": lambda manifest, parts, totals: manifest.update(state="completed_with_parked"),
+    "another count": lambda manifest, parts, totals: manifest["accepted"].update(items=3),
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILS.values(), ids=SPOILS)
+def test_each_kind_of_wrong_job_is_found(spoil):
+    """One thing is spoilt, and it is said."""
+    assert judged(spoil)
+
+
+def test_a_job_without_outputs_is_found():
+    """It may never have ended."""
+    assert list(checker.complete("j", SENT, None, [])) == ["j: it has no outputs"]
+
+
+def test_a_stopped_job_names_every_transaction_and_publishes_nothing():
+    """One that is missing in the numbers, outputs of its revision, another state."""
+    shown = {"state": "stopped", "revision": 1, "accepted": 1, "rejected": 0, "parked": 0, "not_run": 2}
+    assert list(checker.stopped("j", SENT, None, shown)) == []
+    assert list(checker.stopped("j", SENT, None, shown | {"not_run": 1}))
+    assert list(checker.stopped("j", SENT, None, shown | {"state": "running"}))
+    assert list(checker.stopped("j", SENT, ({"revision": 1}, {}), shown))
+
+
+def test_a_chunk_that_begins_while_its_job_is_halted_is_found():
+    """What began before, soon after or behind the resume is none."""
+    assert list(checker.quiet("j", [99.0, 111.9, 131.0], [(100.0, 130.0)])) == []
+    assert list(checker.quiet("j", [112.1], [(100.0, 130.0)]))
+    assert list(checker.quiet("j", [500.0], [(100.0, float("inf"))]))
+
+
+def test_a_chunk_before_its_gate_is_found():
+    """To the millisecond."""
+    assert list(checker.early("j", [10.0], 10.0)) == []
+    assert list(checker.early("j", [9.999], 10.0))
+
+
+def test_too_many_calls_are_found():
+    """In any stretch of five seconds."""
+    calm = [(number / 10, "j/0", 200) for number in range(1000)]
+    assert list(checker.limited(calm, 10)) == []
+    assert list(checker.limited([*calm, *((50 + number / 1000, "j/0", 200) for number in range(9))], 10))
+
+
+def test_one_that_was_never_charged_is_found():
+    """A refused call is no charge."""
+    calls = [(0.0, "j/0", 200), (0.0, "j/1", 200), (0.0, "j/2", 429)]
+    assert list(checker.charged(SENT, calls))
+    assert list(checker.charged(SENT, [*calls, (1.0, "j/2", 200)])) == []
+
+
+def order(name, number, state, whole):
+    """Return an order as its customer reads it."""
+    return {"order": name, "number": number, "state": state, "reserved": {"whole": whole}}
+
+
+def test_wrong_seats_are_found():
+    """Oversold, lost, paid in vain, without an answer, a number twice."""
+    orders = [order("o-1", 1, "confirmed", 2), order("o-2", 2, "reserved", 1), order("o-3", 3, "rejected", 0)]
+    offer = {"seats": {"whole": {"quota": 5, "remaining": 2}}}
+    assert list(checker.seats(orders, offer, ["o-1"])) == []
+    assert list(checker.seats(orders, {"seats": {"whole": {"quota": 5, "remaining": 3}}}, []))
+    assert list(checker.seats(orders, {"seats": {"whole": {"quota": 2, "remaining": -1}}}, []))
+    assert list(checker.seats(orders, offer, ["o-2"]))
+    assert list(checker.seats([*orders, order("o-4", 4, "placed", 0)], offer, []))
+    assert list(checker.seats([*orders, order("o-4", 3, "rejected", 0)], offer, []))
+
+
+def test_what_lies_around_is_found():
+    """A message, and a pointer that nothing followed."""
+    assert list(checker.left_over({}, [])) == []
+    assert len(list(checker.left_over({"submissions": 1}, [("job", "j")]))) == 2
