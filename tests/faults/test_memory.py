@@ -159,6 +159,10 @@ class Actor:
             leases.remove(lease)
         return "released"
 
+    def lease_list(self):
+        """List the blobs with the states of their leases."""
+        return [(found.name, found.lease.state) for found in self.blobs.list_blobs()]
+
     def lease_break(self):
         """End the lease of a blob, whoever has it."""
         return BlobLeaseClient(self.blobs.get_blob_client(self._one_of(NAMES[:2]))).break_lease(0)

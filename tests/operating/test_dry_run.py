@@ -1,4 +1,4 @@
-"""A dry run of a real finished job on Azurite: the same code finds nothing, other code finds its changes."""
+"""A dry run of a real finished job: the same code finds nothing, other code finds its changes."""
 
 import asyncio
 from contextlib import contextmanager, nullcontext
@@ -19,7 +19,7 @@ from shared.topology import payload_container, submission_queue, topology
 from shared.workloads import Line, Rejected, Total
 from tests.faults.sales import PERMANENT, LinedSales, LongLinedSales, SplitSales
 from tests.faults.world import NOON, SETTINGS, SMALL, sales
-from tests.pipeline.whole_app import running_app
+from tests.pipeline.whole_app import app_in_memory
 from tests.process.world import Sales
 
 #: Twelve sales in six chunks; those of the third and the fifth chunk without a shop are rejected.
@@ -88,9 +88,9 @@ class Limited(Sales):
 
 @pytest.fixture(scope="module")
 def app():
-    """An app on an Azurite of its own, with two ended jobs: one complete, one with a parked chunk."""
+    """An app on storage of its own, with two ended jobs: one complete, one with a parked chunk."""
     workload = Sales()
-    with running_app(workload=workload) as made:
+    with app_in_memory(workload=workload) as made:
         publish(made, "done", SHOPS)
         made.work_off()
 
@@ -317,7 +317,7 @@ def test_each_chunk_is_told_of(run):
 @pytest.mark.parametrize("cut_above", [CUT_ABOVE, 0])
 def test_totals_in_shards_are_the_other_side_too(cut_above):
     """Those of all partitions, and the lines of all parts, in whichever order they were written."""
-    with running_app(workload=SplitSales()) as app:
+    with app_in_memory(workload=SplitSales()) as app:
         finisher = app.app.stages.finisher
         made = Finisher(replace(finisher._tools, shard_bytes=1, span_bytes=1))
         finisher._segments = replace(made._segments, segment_chunks=2, shards=4, cut_above=cut_above)
@@ -349,7 +349,7 @@ def test_lines_are_compared_one_by_one(workload):
                 raise AttributeError(name)
             return super().__getattribute__(name)
 
-    with running_app(workload=workload()) as app:
+    with app_in_memory(workload=workload()) as app:
         app.run("lined", 2)
         job, runner = app.read("lined"), build_dry_runner(Stores(app.others, clock=app.clock), SETTINGS)
         same = runner.run(job, workload(), "all")

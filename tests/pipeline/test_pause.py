@@ -11,17 +11,17 @@ from shared.ledger.records import JobState
 from shared.pending import HALT_POINTER
 from shared.pipeline.halts import MOST_HALTS
 from tests.faults.sales import PERMANENT
-from tests.pipeline.whole_app import running_app
+from tests.pipeline.whole_app import app_in_memory
 
 #: More chunks than are put at once, so that some wait for their turn.
-CHUNKS = 100
+CHUNKS = 70
 WHY = {"by": "ann", "why": "wrong tariff"}
 
 
 @pytest.fixture(scope="module")
 def app():
     """An installation on storage of its own."""
-    with running_app() as made:
+    with app_in_memory() as made:
         yield made
 
 

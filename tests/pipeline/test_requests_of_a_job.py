@@ -11,13 +11,13 @@ from shared.ledger.ledger import commit, counting
 from shared.ledger.records import Job, JobState
 from tests.faults.world import NOON, SETTINGS
 from tests.ledger.memory_ledger import MemoryLedger
-from tests.pipeline.whole_app import running_app
+from tests.pipeline.whole_app import app_in_memory
 
 
 @pytest.fixture
 def app():
-    """An app on an Azurite of its own: the queues have their real names."""
-    with running_app() as made:
+    """An app on storage of its own: the queues have their real names."""
+    with app_in_memory() as made:
         yield made
 
 

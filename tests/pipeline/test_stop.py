@@ -13,13 +13,13 @@ from shared.pipeline import Outputs
 from tests.faults.sales import PERMANENT
 from tests.faults.world import SETTINGS
 from tests.pipeline.test_pause import CHUNKS, WHY, begin, halts, look, tick
-from tests.pipeline.whole_app import running_app
+from tests.pipeline.whole_app import app_in_memory
 
 
 @pytest.fixture(scope="module")
 def app():
     """An installation on storage of its own."""
-    with running_app() as made:
+    with app_in_memory() as made:
         yield made
 
 

@@ -8,13 +8,13 @@ import pytest
 from shared.app import Stores
 from shared.ledger import JobState, commit
 from tests.faults.plan import KilledError, killed
-from tests.pipeline.whole_app import running_app
+from tests.pipeline.whole_app import app_in_memory
 
 
 @pytest.fixture
 def app():
-    """An app on an Azurite of its own: the queues have their real names."""
-    with running_app() as made:
+    """An app on storage of its own: the queues have their real names."""
+    with app_in_memory() as made:
         yield made
 
 

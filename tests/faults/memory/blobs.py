@@ -21,6 +21,11 @@ class _Blob:
     lease: str = ""
     is_broken: bool = False
 
+    @property
+    def lease_state(self):
+        """Its name in a listing."""
+        return "broken" if self.is_broken else "leased" if self.lease else "available"
+
 
 class Blobs:
     """Containers with block blobs, and blobs that only grow."""
@@ -199,7 +204,8 @@ def _listed(container, blobs, query):
     entries = "".join(
         f"<Blob><Name>{escape(name)}</Name><Properties><Last-Modified>{blob.changed}</Last-Modified>"
         f"<Etag>{escape(blob.etag)}</Etag><Content-Length>{len(blob.content)}</Content-Length>"
-        f"<Content-Type>{escape(blob.type)}</Content-Type><BlobType>{blob.kind}</BlobType></Properties><Metadata>"
+        f"<Content-Type>{escape(blob.type)}</Content-Type><BlobType>{blob.kind}</BlobType>"
+        f"<LeaseState>{blob.lease_state}</LeaseState></Properties><Metadata>"
         + "".join(f"<{key}>{escape(value)}</{key}>" for key, value in blob.metadata.items())
         + "</Metadata></Blob>"
         for name, blob in sorted(blobs.items())
