@@ -248,6 +248,7 @@ class Stores(Closing):
             pending=self.pending,
             audit=self.audit,
             replayer=Replayer(self.parked_table, self.parking.stages, wake),
+            fleet=self.fleet,
             clock=self.clock,
             pause=pause,
             owner=draw_owner(kind),

@@ -247,11 +247,16 @@ class _KeptSender:
                 # The bus refuses it however often it is sent, and the connection is still good.
                 raise
             except FAILURES as error:
-                if isinstance(error, ServiceBusServerBusyError):
+                if is_busy := isinstance(error, ServiceBusServerBusyError):
                     self._connections.pushback.refuse(self._to.name)
-                self._drop()
+                else:
+                    self._drop()
                 if not left:
                     raise
+                if is_busy:
+                    # The connection is good, and the library has waited once already.
+                    waits = self._connections.waits
+                    waits.sleep(waits.wait(_ATTEMPTS, 0.0))
             else:
                 return
 

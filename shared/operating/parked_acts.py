@@ -12,6 +12,7 @@ from itertools import chain, islice
 from typing import Final
 
 from shared.clock import Clock, all_tried
+from shared.concurrency import FleetTable
 from shared.errors import ActStaleError, ContentionError, NotParkedError, RefusedError
 from shared.grammar import NAME, room_job
 from shared.ledger import Ledger
@@ -55,6 +56,7 @@ class ParkedOperator:
     pending: Pending
     audit: AuditTable
     replayer: Replayer
+    fleet: FleetTable
     clock: Clock
     pause: Callable[[float], object]
     #: The name under which it steps replays.
@@ -181,10 +183,15 @@ class ParkedOperator:
             table=self.replays,
             replayer=self.replayer,
             find=self.select,
+            window=self._read_window,
             clock=self.clock,
             pause=self.pause,
             owner=self.owner,
         )
+
+    def _read_window(self) -> int | None:
+        feed = self.fleet.read().living_feed(self.clock.now())
+        return feed.window if feed and feed.chunks else None
 
     def stop_replay(self, replay: str, *, by: str, why: str = "", named: ActKey | None = None) -> Replay:
         """Have a replay stop: its next step ends it. What is on its queue stays there."""

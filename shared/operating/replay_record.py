@@ -41,6 +41,8 @@ from shared.operating.replay import (
     waves,
 )
 from shared.parked import Entry
+from shared.pipeline import LEAST_WINDOW
+from shared.topology import is_work_queue
 from shared.versions import convert, decode
 
 #: How long a process may go on before it writes the row again.
@@ -184,6 +186,20 @@ def find_next(replay: Replay, found: Sequence[Entry]) -> list[Entry]:
     most = min(size_wave(replay.begun), replay.entries - replay.taken)
     ahead = [entry for entry in found if replay.after is None or order_key(entry) > replay.after]
     return choose(ahead, replay.pace)[: max(most, 0)]
+
+
+#: Half of the smallest window. So many messages beside it delay no room.
+_HARMLESS: Final = LEAST_WINDOW // 2
+
+
+def may_delay(wave: Sequence[Entry]) -> bool:
+    """Check whether a wave could delay the jobs that wait for their turn. It goes to the work queues around them."""
+    return len(wave) > _HARMLESS and any(is_work_queue(entry.queue) for entry in wave)
+
+
+def cut_wave(wave: Sequence[Entry], window: int) -> Sequence[Entry]:
+    """Return the entries of a wave that take half of the window of the work queues. The others are in the next wave."""
+    return wave[: max(_HARMLESS, window // 2)]
 
 
 def begin_wave(replay: Replay, members: Sequence[Entry], sent: Sequence[SentEntry], now: datetime) -> Replay:
@@ -398,6 +414,8 @@ class ReplayRun:
     replayer: Replayer
     #: Returns the parked entries of a selection, as they are now.
     find: Callable[[Selection], Sequence[Entry]]
+    #: Reads the window of the work queues. None: no job waits for its turn.
+    window: Callable[[], int | None]
     clock: Clock
     pause: Callable[[float], object]
     owner: str
@@ -445,7 +463,9 @@ class ReplayRun:
 
     def _begin_wave(self, known: Replay) -> Replay:
         may_go_on = known.has_more and not must_end(known)
-        members = find_next(known, self.find(known.selection)) if may_go_on else []
+        members: Sequence[Entry] = find_next(known, self.find(known.selection)) if may_go_on else []
+        if may_delay(members) and (window := self.window()) is not None:
+            members = cut_wave(members, window)
         if not members:
             return self._finish(known)
         prepared = [self.replayer.prepare(entry) for entry in members]

@@ -44,6 +44,7 @@ from shared.pipeline.dispatch import (
     Overtaking as Overtaking,
     Waking as Waking,
 )
+from shared.pipeline.fair import LEAST_WINDOW as LEAST_WINDOW
 from shared.pipeline.feed import Feeder as Feeder
 from shared.pipeline.finish import (
     Finisher as Finisher,

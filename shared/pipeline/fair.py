@@ -219,8 +219,8 @@ class Served:
 
 
 #: The window is never smaller, and a change is never smaller than half of it.
-LEAST: Final = 32
-#: With fewer messages than this at the front of the queues, tasks may find none. `LEAST` of them are more than they need.
+LEAST_WINDOW: Final = 32
+#: With fewer messages than this at the front of the queues, tasks may find none. `LEAST_WINDOW` of them are more than they need.
 HUNGRY: Final = 8
 #: The rest between two rounds of the feeder. Its requests are a fiftieth of those of the chunks, of three requests each.
 SHORTEST_REST, LONGEST_REST, OF_THE_CHUNKS = 0.5, 2.0, 17.0
@@ -233,10 +233,10 @@ def next_window(window: int, *, visible: int, ended: float, pace: FleetPace, res
     """
     lasts = max(1.0, rest)
     if visible < HUNGRY:
-        grown = window * 2 if not visible else window + max(LEAST // 2, window // 2)
-        return max(LEAST, min(grown, ceil(max(1, pace.decided) * max(1.75, 1 + lasts / pace.chunk))))
-    if visible >= LEAST:
-        return max(LEAST, min(window, ceil(ended * (pace.chunk + lasts) * 1.2)))
+        grown = window * 2 if not visible else window + max(LEAST_WINDOW // 2, window // 2)
+        return max(LEAST_WINDOW, min(grown, ceil(max(1, pace.decided) * max(1.75, 1 + lasts / pace.chunk))))
+    if visible >= LEAST_WINDOW:
+        return max(LEAST_WINDOW, min(window, ceil(ended * (pace.chunk + lasts) * 1.2)))
     return window
 
 

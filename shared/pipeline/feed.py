@@ -35,7 +35,7 @@ from shared.ledger import Job, Ledger, counting, list_open, may_feed
 from shared.messages import ChunkMessage
 from shared.pipeline.dispatch import CURSOR_EVERY, Dispatcher, Throttle
 from shared.pipeline.fair import (
-    LEAST,
+    LEAST_WINDOW,
     SHORTEST_REST,
     Choice,
     Ring,
@@ -114,7 +114,8 @@ class _Underway:
     chunks: Sequence[int]
     #: How many of these are lost ones.
     lost: int
-    is_again: bool
+    #: The place up to which chunks may have been put, and not noted.
+    again_to: int
     noted_at: float
     #: How many of its chunks were put, and how many of these are noted.
     at: int = 0
@@ -225,7 +226,7 @@ class _Feeding:
         self._is_again = row is not None and not row.is_noted
         #: Whether another feeder was before it, so that jobs may have been put of which it knows nothing.
         self._succeeds = row is not None
-        self._ring, self._window, self._served = Ring(), LEAST, Served()
+        self._ring, self._window, self._served = Ring(), LEAST_WINDOW, Served()
         self._unended = Unended(feeder.ledger.read)
         #: Jobs of limited rooms of which all was put, and not all has ended.
         self._all_put: set[str] = set()
@@ -257,8 +258,15 @@ class _Feeding:
         for one in list(self._underway.values()):
             self._note(one)
         self._remove_done()
-        self._write_row(self._list_waiting(), is_noted=True)
+        rows = (row for room in self._rooms.values() for row in room.jobs.values())
+        self._write_row(self._list_waiting(), is_noted=not any(self._may_be_put(row) for row in rows))
         return Fed.HANDED_OVER
+
+    def _may_be_put(self, row: ReadyJob) -> bool:
+        """Check whether chunks of a job may be on the queues that its row does not note."""
+        if (underway := self._underway.get(row.job)) is not None:
+            return underway.left > 0 and underway.at < underway.again_to
+        return self._is_again and row.accepted_at <= self._since
 
     def _pace(self) -> FleetPace:
         return self._feeder.following.pace()
@@ -393,9 +401,6 @@ class _Feeding:
             with counting():
                 self._put_of(row, chunks)
         except StorageUnavailableError as error:
-            if (underway := self._underway.get(row.job)) is not None:
-                # A put without an answer may have taken effect.
-                underway.is_again = True
             tell(events.FEEDER_FAILED, error=describe_error(error), at=place(error))
         except Exception as error:  # noqa: BLE001 - its row goes, and the tick looks after the job
             tell(events.JOB_NEGLECTED, pointer=row.job, error=describe_error(error), at=place(error))
@@ -426,11 +431,14 @@ class _Feeding:
             if not underway.messages:
                 underway.messages = self._prepare(underway)
             part = underway.messages[: end - underway.at]
-            underway.throttle, put_until = self._feeder.dispatcher.put(underway.job, part, underway.throttle)
+            try:
+                underway.throttle, put_until = self._feeder.dispatcher.put(underway.job, part, underway.throttle)
+            except StorageUnavailableError:
+                # A put without an answer may have taken effect, so these messages are made again, with the mark.
+                underway.again_to, underway.messages = max(underway.again_to, underway.at + len(part)), []
+                raise
             underway.put_until = put_until or underway.put_until
             underway.at, underway.messages = underway.at + len(part), underway.messages[len(part) :]
-            # What a dead one put behind its last note ends with the first hundred.
-            underway.is_again = underway.is_again and (bool(underway.messages) or underway.at <= underway.lost)
             with self._lock:
                 self._put += len(part)
                 self._note_put(row, underway, len(part))
@@ -447,7 +455,7 @@ class _Feeding:
         batch = underway.chunks[underway.at : min(underway.at + CURSOR_EVERY, most)]
         if is_lost:
             return dispatcher.prepare_lost(underway.job, underway.plan, batch)
-        return dispatcher.prepare(underway.job, underway.plan, batch, again=underway.is_again)
+        return dispatcher.prepare(underway.job, underway.plan, batch, again=underway.at < underway.again_to)
 
     def _open(self, row: ReadyJob) -> _Underway | None:
         """Read a job before its first put. None: nothing of it is to be put."""
@@ -460,14 +468,16 @@ class _Feeding:
         job, plan = opened
         if ran := job.totals.items:
             self._speeds[job.workload] = job.milliseconds / 1000 / ran
-        is_again = row.is_again or (self._is_again and job.accepted_at <= self._since)
+        is_again = row.is_again or (self._is_again and row.accepted_at <= self._since)
         now = feeder.clock.monotonic()
         lost = list_open(job, {one.chunk for one in feeder.ledger.rows(job.job)}) if job.again_from is not None else []
         if job.again_from is not None and not lost:
             # All of them have ended meanwhile.
             job = feeder.dispatcher.note_lost(job, None, None)
         rest = range(job.dispatch_cursor, len(plan.chunks))
-        underway = _Underway(job, plan, [*lost, *rest] if lost else rest, len(lost), is_again, now)
+        # A dead one noted each hundred, and the lost ones apart.
+        again_to = len(lost) + CURSOR_EVERY if is_again else 0
+        underway = _Underway(job, plan, [*lost, *rest] if lost else rest, len(lost), again_to, now)
         with self._lock:
             self._underway[row.job] = underway
             self._limit_messages(underway)

@@ -14,8 +14,9 @@ from servicebus_local.launcher import Broker
 
 from shared.azure import bus
 from shared.azure.bus import FAILURES, IDLE_MOST, BusMessage, BusReceiver, BusSender, Destination
-from shared.azure.connections import Connections
+from shared.azure.connections import PAUSE, Connections
 from shared.azure.meter import BUS, Cause
+from shared.azure.pushback import RetryWaits
 from shared.errors import SignalNotSentError
 from shared.signals import BusSignals
 from tests.azure.relay import Relay
@@ -230,7 +231,7 @@ def test_above_the_limit_nothing_is_sent_and_the_sender_stays(broker, relay, con
 
 
 def test_a_bus_that_is_busy_pushes_back_and_one_that_is_away_does_not(relay, connections, to):
-    """What is busy bears fewer senders from then on."""
+    """What is busy bears fewer senders from then on. Its connection is good, and is kept for a second attempt."""
     with BusSender(connections, attempts=1) as sender:
         relay.refused = TRIES
         with pytest.raises(FAILURES):
@@ -238,9 +239,12 @@ def test_a_bus_that_is_busy_pushes_back_and_one_that_is_away_does_not(relay, con
     assert connections.pushback.governors() == {}
     with (
         Broker.start(entities(), operations_per_second=1) as broker,
-        Connections(STORAGE, broker.connection_string) as throttled,
+        Relay(broker) as way,
+        Connections(STORAGE, way.connection_string) as throttled,
         BusSender(throttled) as sender,
     ):
+        pauses = []
+        throttled.waits = RetryWaits(PAUSE, sleep=pauses.append)
 
         def is_slowed():
             with suppress(*FAILURES):
@@ -248,6 +252,8 @@ def test_a_bus_that_is_busy_pushes_back_and_one_that_is_away_does_not(relay, con
             return list(throttled.pushback.governors()) == [BUS]
 
         until(is_slowed)
+        assert way.accepted == 1
+        assert len(pauses) == 1
         assert [throttled.pushback.is_alone(f"plain-0{n}") for n in range(2)] == [True, False]
 
 

@@ -289,8 +289,14 @@ def test_what_is_made_is_empty_and_is_there_once(real, kind):
             make("madehere")
             with pytest.raises(ResourceExistsError):
                 make("madehere")
-        for listed in (connections.tables.list_tables(), connections.blobs.list_containers()):
-            assert {"madehere"} < {one.name for one in listed}
+        connections.queues.create_queue("madehere")
+        for listed in (
+            connections.tables.list_tables(),
+            connections.blobs.list_containers(),
+            connections.queues.list_queues(name_starts_with="made"),
+        ):
+            assert "madehere" in {one.name for one in listed}
+        connections.queues.delete_queue("madehere")
         assert list(connections.tables.get_table_client("madehere").list_entities()) == []
         assert list(connections.blobs.get_container_client("madehere").list_blobs()) == []
         connections.tables.delete_table("madehere")

@@ -1,5 +1,6 @@
 """Replays in tests: an operator over the requests of one process, and the waves of a whole replay."""
 
+from shared.concurrency import FleetTable
 from shared.operating.audit import AuditTable
 from shared.operating.parked_acts import ParkedOperator
 from shared.operating.replay import Replayer, nobody
@@ -18,6 +19,7 @@ def build_operator(process, stages, clock, pause, wake=nobody):
         pending=PendingTable(table("pending")),
         audit=AuditTable(table("audit"), clock),
         replayer=Replayer(process.parked, stages, wake),
+        fleet=FleetTable(table("decisions")),
         clock=clock,
         pause=pause,
     )

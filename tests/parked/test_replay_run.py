@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace as with_fields
 
+from shared.concurrency import FeedRow
 from shared.errors import ActRepeatedError, ActStaleError, NoReplayError
 from shared.operating import replay_record as record
 from shared.operating.audit import ActKey
@@ -13,6 +14,7 @@ from shared.operating.replay import ReplayFate, ReplayPace, Selection, digest_en
 from shared.operating.replay_record import Replay, ReplayState
 from shared.parked.entry import EntryState
 from shared.pending import REPLAY_POINTER, Pointer
+from shared.topology import submission_queue
 from tests.process.world import NOON
 
 
@@ -136,6 +138,28 @@ def test_a_replay_without_an_owner_stands_still_after_three_minutes():
     assert not a_replay(owner="tick-1", until=late + timedelta(seconds=1)).is_still(late)
     assert a_replay(owner="tick-1", until=NOON).is_still(late)
     assert not a_replay(state=ReplayState.ENDED).is_still(late)
+
+
+@pytest.mark.parametrize(("waiting", "sizes"), [(0, [1, 2, 5, 20, 22]), (7, [1, 2, 5, 16, 16, 10])])
+def test_no_wave_takes_more_than_half_of_the_window_while_jobs_wait_for_their_turn(make_ward_in_memory, waiting, sizes):
+    """It goes to the work queues around them, so a large one would delay every room."""
+    ward, now = make_ward_in_memory(50), NOON + timedelta(hours=1)
+    ward.is_broken = False
+    with ward.process() as process:
+        operator = ward.operator(process)
+        feed = FeedRow(until=now, since=NOON, by="one", waiting={"alpha": waiting}, window=32)
+        operator.fleet.note_feed(feed)
+        last = operator.run.step(operator.ask_replay(Selection(), ReplayPace(), by="ann"))
+    assert ([wave.size for wave in last.waves], last.counts) == (sizes, {ReplayFate.DONE: 50})
+
+
+def test_which_waves_could_delay_others(ward):
+    """Small ones, and those that become jobs first, make no request for it."""
+    entry, door = replace(ward.entries[0], queue="work-00"), submission_queue("alpha")
+    assert not record.may_delay([entry] * 16)
+    assert record.may_delay([entry] * 17)
+    assert not record.may_delay([replace(entry, queue=door)] * 50)
+    assert [len(record.cut_wave([entry] * 50, window)) for window in (0, 32, 72, 1_000)] == [16, 16, 36, 50]
 
 
 def test_a_row_describes_a_bounded_number_of_waves_and_counts_all():

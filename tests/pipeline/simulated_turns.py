@@ -14,7 +14,7 @@ from datetime import timedelta
 from shared.concurrency import Fleet, FleetPace, Gauge, Shares
 from shared.concurrency.fleet import LOOK_EVERY, Worker
 from shared.dequeue import AGAIN_AFTER
-from shared.pipeline.fair import LEAST, SHORTEST_REST, Ring, WaitingJob, agree_terms, next_rest, next_window
+from shared.pipeline.fair import LEAST_WINDOW, SHORTEST_REST, Ring, WaitingJob, agree_terms, next_rest, next_window
 from tests.gate.conftest import NOON, ManualClock
 
 #: A chunk takes at most so much more or less than its seconds.
@@ -35,7 +35,7 @@ class Turns:
         self.shares, self.failing = shares or Shares(), frozenset(failing)
         self.time, self.chance, self._due, self._order = 0.0, random.Random(29), [], itertools.count()
         self.queue, self.rooms, self.in_work, self.hidden = deque(), {}, 0, 0
-        self.ring, self.window, self._depth, self._depth_at, self._put = Ring(), LEAST, 0, 0.0, 0
+        self.ring, self.window, self._depth, self._depth_at, self._put = Ring(), LEAST_WINDOW, 0, 0.0, 0
         self._seen, self._clock = deque([0] * PROCESSES, PROCESSES), ManualClock()
         self._gauge, self._fleet = Gauge(self._clock, cpu_seconds=lambda: 0.0), Fleet()
         #: Seconds of work by room, also of chunks that failed; of each job of one chunk: when it ended.

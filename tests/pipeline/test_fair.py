@@ -5,7 +5,7 @@ from math import inf
 
 from shared.concurrency import FleetPace, RoomShare, Shares
 from shared.pipeline.fair import (
-    LEAST,
+    LEAST_WINDOW,
     Choice,
     Ring,
     Served,
@@ -75,12 +75,12 @@ def test_the_window_follows_the_front_of_the_queues_within_what_is_decided():
     def after(window, visible, ended=0.0, rest=0.5):
         return next_window(window, visible=visible, ended=ended, pace=pace, rest=rest)
 
-    assert after(LEAST, 0) == 2 * LEAST
+    assert after(LEAST_WINDOW, 0) == 2 * LEAST_WINDOW
     assert after(64, 3) == 96
     assert after(190, 0) == 200
     assert after(200, 32, ended=24) == 58
     assert after(58, 20, ended=24) == 58
-    assert after(58, 32) == LEAST
+    assert after(58, 32) == LEAST_WINDOW
     # A feeder that comes again later must leave more.
     assert after(290, 0, rest=2.0) == 300
     assert after(200, 32, ended=24, rest=2.0) == 87

@@ -9,10 +9,11 @@ import pytest
 from shared.app import Stores
 from shared.concurrency import Decision, parse
 from shared.concurrency.fleet import FleetChange, RulesInForce, Worker
+from shared.errors import StorageUnavailableError
 from shared.ledger.records import JobState
 from shared.operating import explain_pace
 from shared.pipeline import start
-from shared.pipeline.fair import LEAST
+from shared.pipeline.fair import LEAST_WINDOW
 from shared.pipeline.feed import Fed
 from shared.topology import rooms, submission_queue
 from tests.faults.world import SETTINGS
@@ -152,11 +153,11 @@ def test_a_job_that_is_paused_while_its_lost_chunks_wait_goes_on_at_its_place(ap
     app.bus.complete(app.bus.waiting("permits"))
     assert replace(app.feeder, patience=0.0).follow() is Fed.HANDED_OVER
     row = app.read("large")
-    assert (row.again_from, len(chunks_on_queue(app))) == (LEAST, LEAST)
+    assert (row.again_from, len(chunks_on_queue(app))) == (LEAST_WINDOW, LEAST_WINDOW)
     app.stores.ledger.commit(replace(row, state=JobState.PAUSED, problem="why"))
     app.bus.complete(app.bus.waiting("permits"))
     assert app.feeder.follow() is Fed.EMPTY
-    assert (app.read("large").again_from, rows(app)) == (LEAST, ([], None))
+    assert (app.read("large").again_from, rows(app)) == (LEAST_WINDOW, ([], None))
     app.stores.job_operator.resume("large", by="ann", why="mended")
     app.app.tick()
     app.work_off()
@@ -177,7 +178,7 @@ def test_a_feeder_that_dies_puts_lost_chunks_twice_and_never_too_few(app):
     app.bus.complete(app.bus.waiting("permits"))
     with pytest.raises(DiedError):
         replace(app.feeder, pause=die).follow()
-    assert (app.read("large").again_from, len(chunks_on_queue(app))) == (0, LEAST)
+    assert (app.read("large").again_from, len(chunks_on_queue(app))) == (0, LEAST_WINDOW)
     app.feeder.call()
     app.work_off()
     row = app.read("large")
@@ -208,6 +209,65 @@ def test_what_a_dead_feeder_put_and_did_not_note_is_put_again_and_counts_once(ap
     job = app.read("large")
     assert (job.state, job.totals.accepted.items, job.done) == (JobState.COMPLETE, 200, 100)
     assert rows(app) == ([], None)
+
+
+def unanswered(feeder, puts, sent):
+    """Return a feeder of which so many first puts take effect, and have no answer. `sent`: chunk and mark of each."""
+    send = feeder.dispatcher.send
+
+    def send_unheard(queue, message):
+        inserted, said = send(queue, message), json.loads(message)["sluice"]
+        sent.append((said["chunk"], said.get("again", False)))
+        if len(sent) <= puts:
+            raise StorageUnavailableError("no answer")
+        return inserted
+
+    return replace(feeder, parallel=1, dispatcher=replace(feeder.dispatcher, send=send_unheard, most_puts=lambda: 1))
+
+
+@pytest.mark.parametrize("hands_over", [False, True])
+def test_what_was_put_without_an_answer_is_put_again_with_the_mark(app, hands_over):
+    """By the same feeder, and by the next one: its worker looks for the first result."""
+    accept(app, "", "large", 100)
+    while app.deliver("work-00"):
+        pass
+    app.bus.complete(app.bus.waiting("permits"))
+    sent, left = [], range(64, 100)
+    feeder = unanswered(app.feeder, len(left), sent)
+    if hands_over:
+        assert replace(feeder, patience=0.0).follow() is Fed.HANDED_OVER
+        assert rows(app)[1].is_noted is False
+    assert app.read("large").dispatch_cursor == 64
+    assert feeder.follow() is Fed.EMPTY
+    assert sent == [*((chunk, False) for chunk in left), *((chunk, True) for chunk in left)]
+    app.work_off()
+    job = app.read("large")
+    assert (job.state, job.totals.accepted.items, job.done) == (JobState.COMPLETE, 200, 100)
+
+
+def test_a_feeder_hands_over_that_one_before_it_died(app):
+    """It did not come so far as that one may have put."""
+    accept(app, "", "large", 300)
+
+    class DiedError(BaseException):
+        """The process ended here."""
+
+    def die(_seconds):
+        raise DiedError
+
+    with pytest.raises(DiedError):
+        replace(app.feeder, pause=die).follow()
+    seen = []
+    for _ in range(5):
+        app.bus.complete(app.bus.waiting("permits"))
+        while app.deliver("work-00"):
+            pass
+        assert replace(app.feeder, patience=0.0).follow() is Fed.HANDED_OVER
+        seen.append((app.read("large").dispatch_cursor, rows(app)[1].is_noted))
+    assert seen[0][1] is False
+    assert seen[-1][1] is True
+    app.work_off()
+    assert app.read("large").state is JobState.COMPLETE
 
 
 def put_shares(app, shares):
@@ -313,8 +373,8 @@ def test_an_urgent_job_runs_ahead_of_its_room(app):
         pass
     assert replace(app.feeder, patience=0.0).follow() is Fed.HANDED_OVER
     found = app.others.queues.get_queue_client("work-urgent").get_queue_properties().approximate_message_count
-    assert found == LEAST // 4
-    assert app.read("soon", "alpha").dispatch_cursor == found == LEAST // 4
+    assert found == LEAST_WINDOW // 4
+    assert app.read("soon", "alpha").dispatch_cursor == found == LEAST_WINDOW // 4
 
 
 def test_a_call_that_finds_the_right_to_feed_taken_ends_while_its_holder_lives(app):

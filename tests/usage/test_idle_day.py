@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, strategies as st
 
 from shared.app import App, Stores
 from shared.azure.connections import Connections
+from shared.azure.meter import BUS
 from shared.grammar import MOST_ROOMS
 from shared.settings import Settings
 from shared.topology import rooms, topology
@@ -16,7 +18,8 @@ from shared.usage.bill import load
 from shared.usage.diary import Diary
 from shared.usage.month import DAY, Installation, Who, idle_day, polling_seconds, price_idle_month
 from shared.workloads.registry import Workloads
-from tests.faults.world import ManualClock
+from tests.faults.world import SETTINGS, ManualClock
+from tests.pipeline.whole_app import app_in_memory
 from tools.local.azurite.launcher import Azurite
 from tools.local.infra.capabilities import chosen
 from tools.local.paths import ROOT
@@ -151,6 +154,33 @@ def test_every_function_is_in_one_group(settings, one):
     """Azure scales each function by itself. Those with a route share a group."""
     sources = list(triggers(*settings).values())
     assert one.function_groups == len([source for source in sources if source != "http"]) + ("http" in sources)
+
+
+@pytest.mark.parametrize(
+    ("number", "most"),
+    [
+        (0, 16_100),
+        *(pytest.param(number, 21_900, marks=pytest.mark.ci("a whole day is slow")) for number in (1, 20)),
+        (MOST_ROOMS, 21_900),
+    ],
+)
+def test_a_whole_idle_day_by_push_keeps_its_promise_with_any_number_of_rooms(number, most):
+    """1,440 ticks: what the app requests, and what the host does by the arithmetic."""
+    names = tuple(f"team-{one}" for one in range(number))
+    with app_in_memory(rooms(names), settings=replace(SETTINGS, rooms=names)) as made:
+        made.stores.causes.note_checked(made.clock.now())
+        tally = made.metered.meter.tally
+        before, diary = tally.counts(), Diary(made.stores.usage, tally, made.clock)
+        for _ in range(DAY // 60):
+            made.app.tick()
+            diary.note_if_due()
+            made.clock.advance(minutes=1)
+        counted = Counter(tally.counts()) - Counter(before)
+    ours = sum(requests for (kind, _), requests in counted.items() if kind.service != BUS)
+    one = Installation(is_push=True, rooms=number)
+    # A check of each room may fall on the day before.
+    assert known(one, Who.APP) - 10 <= ours <= known(one, Who.APP), counted
+    assert known(one) <= most
 
 
 @pytest.fixture

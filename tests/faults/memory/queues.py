@@ -30,6 +30,8 @@ class Queues:
     def answer(self, asked):
         """Answer one request."""
         name, _, rest = asked.path.partition("/")
+        if not name:
+            return self._named(asked.query.get("prefix", ""))
         queue = self.content.get(name)
         if asked.method == "PUT" and not rest:
             self.content.setdefault(name, {})
@@ -95,6 +97,16 @@ class Queues:
 
     def _receipt(self):
         return f"receipt{self._storage.version()}"
+
+    def _named(self, prefix):
+        named = "".join(
+            f"<Queue><Name>{name}</Name></Queue>" for name in sorted(self.content) if name.startswith(prefix)
+        )
+        text = (
+            f'<?xml version="1.0" encoding="utf-8"?><EnumerationResults><Prefix>{prefix}</Prefix><Queues>{named}</Queues>'
+            "<NextMarker /></EnumerationResults>"
+        )
+        return Reply(200, text.encode(), {"Content-Type": "application/xml"})
 
     def _listed(self, status, messages, *, is_sent=False, is_peek=False):
         entries = "".join(_entry(message, is_sent=is_sent, is_peek=is_peek) for message in messages)
