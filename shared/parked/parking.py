@@ -313,12 +313,15 @@ class Deliveries:
                 self._attempts.note_failure(attempt.note, count, error, tries)
         return Park(error) if is_parked else Redeliver(error)
 
-    def put_off(self, attempt: Attempt, error: Exception | None, seconds: int) -> None:
-        """Have the message delivered again after so many seconds, because of what it waits for, and note it. None: as before."""
+    def put_off(self, attempt: Attempt, error: Exception | None, seconds: int, *, is_try: bool = False) -> None:
+        """Have the message delivered again after so many seconds, because of what it waits for, and note it.
+
+        No error: it waits for the same as before. `is_try`: whether the delivery was one of its tries nevertheless.
+        """
         due = self._parking.now() + timedelta(seconds=seconds)
         with suppress(StorageUnavailableError):
             # Without an end, this delivery would count as a death.
-            count, put_off = attempt.delivery.count, attempt.put_off + 1
+            count, put_off = attempt.delivery.count, attempt.put_off + (not is_try)
             self._attempts.note_failure(attempt.note, count, error, put_off=(due, put_off))
         attempt.verdict = Redeliver(PutOffError(seconds))
 

@@ -200,13 +200,15 @@ class _Failing:
     """A run of which transactions are left."""
 
     run: _Run
-    #: The failure that says most.
+    #: The failure that says most. It is the one for which the chunk is parked.
     error: Exception
     outcome: Outcome
     ran: Ran
     #: Whether the chunk may end with the others.
     is_few: bool
     requests: Mapping[str, int]
+    #: Deliveries that were put off before.
+    put_off: int
 
 
 class Processor:
@@ -311,7 +313,9 @@ class Processor:
         if outcome.is_endless or (outcome.is_spent and has_tried):
             attempt.verdict = Park(failing.error)
             return
-        self._deliveries.put_off(attempt, failing.error, outcome.seconds)
+        attempt.put_off = failing.put_off
+        # One in which a transaction failed of itself is a try of it.
+        self._deliveries.put_off(attempt, failing.error, outcome.seconds, is_try=outcome.has_faults)
         times = max(waits.times for waits in outcome.left.values())
         about = {"job": work.job, "chunk": work.chunk, "left": len(outcome.left), "kind": kind_of(failing.error)}
         tell(events.TRANSACTIONS_LATER, **about, place=place_of(failing.error), seconds=outcome.seconds)
@@ -397,6 +401,9 @@ class Processor:
     def _leave(self, run: _Run, ran: Ran, requests: RequestTally, put_off: int) -> _Failing:
         """Judge those that are left of a run, and keep what the others came to."""
         now, calls = self._tools.clock.now().timestamp(), run.calls
+        since = 0 if run.before is None else run.before.since
+        # The notes are read from the third delivery on.
+        put_off = max(put_off, since > 0)
         uncalled = sum(is_uncalled(one.error) for one in ran.left)
         ended = ran.accepted.items + ran.rejected.items
         outcome = judge_left(
@@ -407,25 +414,29 @@ class Processor:
             has_called=uncalled < run.items,
             is_outage=calls.is_outage,
             rest=calls.rest,
-            since=0 if run.before is None else run.before.since,
+            since=since,
             now=now,
             most=self._deliveries.policy.later,
             put_off=put_off,
         )
         has_passed = len(ran.left) < run.items
         if run.keeps and (has_passed or (outcome.waits and outcome.left != run.waits)):
-            since = (run.before.since if run.before is not None else 0) or (int(now) if outcome.waits else 0)
+            since = since or (int(now) if outcome.waits else 0)
             # Without it, the next try calls all of them again.
             with suppress(StorageUnavailableError):
                 took = self._count_milliseconds(run)
                 self._tools.so_far.put(run.work, ran, outcome.left, since, took, run.before, run.extends)
         _raise_halted(ran)
-        errors = sorted((one for one in ran.left), key=lambda one: rank_failure(one.error))
+        if not ran.left:
+            # The others are not due.
+            raise PutOffError(outcome.seconds)
+        errors = sorted(ran.left, key=lambda one: rank_failure(one.error))
         # Its result waits for them. At its last try, a chunk of which few fail ends with the others.
         some_passed = has_passed if run.work.aside else len(outcome.left) < run.work.items
         is_few = some_passed and ran.pieces is not None and run.keeps and len(ran.left) <= MOST_LEFT
+        is_few = is_few and not outcome.is_endless
         error = first_of(errors, run.work.items)
-        return _Failing(run, error, outcome, ran, is_few, charges(requests))
+        return _Failing(run, error, outcome, ran, is_few, charges(requests), put_off)
 
     def _set_aside(self, work: ChunkMessage, attempt: Attempt, failing: _Failing) -> bool:
         """End the chunk with those that passed, and park the others one by one. False: that fails for a reason of its own."""

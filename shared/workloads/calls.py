@@ -158,13 +158,19 @@ class Calls:
         if self.is_halted():
             raise HaltedError("its job is paused or stopped")
         now, rests_until = self.monotonic(), self.service.rests_until
-        if now >= self._until or (rests_until >= self._until and rests_until > now):
+        # A rest after failures is not awaited here, and a worker is free meanwhile.
+        is_long = rests_until > now and (self.service.rests > 0 or rests_until >= self._last(now))
+        if now >= self._until or is_long:
             raise NotCalledError("no call begins any more in this delivery", waits_for="the next delivery")
         if rests_until > now or (self.service.rests and self.service.is_tried):
             return False
         if self.turns is not None and not self.turns.begin():
             return False
         return self.service.try_alone()
+
+    def _last(self, now: float) -> float:
+        """Return until when a `Later` is awaited here."""
+        return min(self._until, now + DELIVERY_SECONDS)
 
     def wait(self) -> None:
         """Wait until a call may begin, or until that is worth another question."""
@@ -230,6 +236,6 @@ class Calls:
             return None
         now = self.monotonic()
         self.service.note_failure(end, began, now, self._before)
-        if isinstance(end, Later) and self.service.rests_until < self._until:
+        if isinstance(end, Later) and not self.service.rests and self.service.rests_until < self._last(now):
             return end
         raise end

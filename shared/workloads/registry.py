@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 from hashlib import sha256
+from math import inf
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Self, cast
 
@@ -412,7 +413,7 @@ def map_all(
     calls: Calls | None = None,
 ) -> Sequence[Any]:
     """Return the value of each transaction, by the call that the workload has for it. None for one that is left."""
-    calls = calls or Calls()
+    calls = calls or Calls(seconds=inf)
     if is_waiting(workload):
         # This runs in a thread of its own, so the worker's event loop is not blocked.
         return asyncio.run(_map_waiting(workload, transactions, numbers, failures, calls))
