@@ -11,7 +11,10 @@
   - WorkloadsRefusedError, UnknownWorkloadError
   - ResultRefusedError, ResultNotSentError
   - AttemptFailedError
-  - RulesRefusedError, TraceRefusedError, NoSlotError, NotStartedError, ScalingRefusedError, PricesError
+  - Later, PutOffError
+  - RulesRefusedError, TraceRefusedError, NotStartedError, ScalingRefusedError, PricesError
+  - NoSlotError
+    - NotCalledError
   - ParkedError
     - NotParkedError, ParkedTamperedError
   - IdsError
@@ -207,6 +210,35 @@ class NoSlotError(SluiceError):
         super().__init__(text)
         #: The scarce thing, for a person who sees the message wait.
         self.waits_for = waits_for
+
+
+class NotCalledError(NoSlotError):
+    """No call of a workload begins any more in this delivery: its time is over, or the service rests."""
+
+
+class Later(SluiceError):  # noqa: N818 - a workload raises or returns it, and it is no fault
+    """Raised or returned by `map`: the transaction is tried again after so many seconds, which is no fault of it.
+
+    `found` says what it waits for, to a person. It is shown and logged, so let it quote nothing of a transaction.
+    """
+
+    #: The longest pause: a day.
+    MOST: ClassVar[float] = 86_400.0
+
+    def __init__(self, seconds: float, found: str = "") -> None:
+        number: object = seconds
+        if not isinstance(number, int | float) or not 0 <= seconds <= self.MOST:
+            raise ValueError(f"Later was given {seconds!r}, expected seconds as a number from 0 to {self.MOST:.0f}")
+        super().__init__(found)
+        self.seconds, self.found = seconds, found
+
+
+class PutOffError(SluiceError):
+    """A message is delivered again after so many seconds, because it waits for something. It has not failed."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(f"put off for {seconds} s")
+        self.seconds = seconds
 
 
 class HaltedError(SluiceError):

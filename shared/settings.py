@@ -92,6 +92,11 @@ SETTINGS = (
     ),
     _poison("DELIVERIES", "an unknown failure is parked at this delivery, 1 to 99", DEFAULT_POLICY.deliveries),
     _poison(
+        "LATER",
+        "a transaction that its service does not answer is parked after so many tries, 1 to 99",
+        DEFAULT_POLICY.later,
+    ),
+    _poison(
         "PAUSE_PERCENT", "a job pauses if more of its chunks are parked, 0 to 100", 100 * DEFAULT_POLICY.pause_share
     ),
     _poison("PAUSE_CHUNKS", "... and if more than so many are parked, 0 to 1000000", DEFAULT_POLICY.pause_chunks),
@@ -217,6 +222,7 @@ def _poison_policy(read: SettingReader) -> PoisonPolicy:
     item_share, items = number("PAUSE_ITEM_PERCENT", 0, 100) / 100, number("PAUSE_ITEMS", 0, 1_000_000_000)
     return PoisonPolicy(
         deliveries=deliveries,
+        later=number("LATER", 1, 99),
         pause_share=share,
         pause_chunks=chunks,
         pause_item_share=item_share,

@@ -2,6 +2,7 @@
 
 from shared.grammar import EXACT as EXACT
 from shared.workloads import (
+    Later as Later,
     Line as Line,
     Rejected as Rejected,
     Total as Total,

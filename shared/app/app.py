@@ -19,7 +19,7 @@ from shared.azure import Cause, Connections, because
 from shared.capability import Chosen, TickStep
 from shared.clock import Clock, Closing, all_tried
 from shared.dequeue import AGAIN_AFTER, Takeovers
-from shared.errors import SettingsError, SluiceError
+from shared.errors import PutOffError, SettingsError, SluiceError
 from shared.gate import TAKES_FOR, GateTick
 from shared.memory import Memory
 from shared.messages import Delivery, room_of_work
@@ -281,8 +281,9 @@ class App(Closing):
         try:
             with gauge.working():
                 yield
-        except Exception:
-            gauge.note_failed(room_of_work(delivery.body), self.stores.clock.now() + timedelta(seconds=AGAIN_AFTER))
+        except Exception as error:
+            seconds = error.seconds if isinstance(error, PutOffError) else AGAIN_AFTER
+            gauge.note_failed(room_of_work(delivery.body), self.stores.clock.now() + timedelta(seconds=seconds))
             raise
 
     def settle(self, received: Sequence[Received]) -> Settled:

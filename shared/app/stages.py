@@ -232,6 +232,7 @@ class AppStages:
             pending=stores.pending,
             clock=self.clock,
             overdue=self.settings.chunk_overdue,
+            list_failures=stores.attempts.list_failures,
         )
 
     @cached_property

@@ -24,7 +24,7 @@ from shared.azure import looking
 from shared.clock import Clock
 from shared.dequeue.receiving import AHEAD, HandlingTime, UrgentLane, receive_size
 from shared.dequeue.work_queue import AGAIN_AFTER, DepthSample, Partitions, ReceivedMessage, Renewals, WorkSource
-from shared.errors import StorageUnavailableError
+from shared.errors import PutOffError, StorageUnavailableError
 from shared.messages import Delivery
 from shared.parked import count_left
 from shared.telemetry import describe_error, events, place, tell
@@ -123,6 +123,9 @@ class Telling:
         """Log that a message is redelivered, or that a queue did not answer."""
         if delivery is None:
             tell(events.RECEIVE_FAILED, error=describe_error(error))
+            return
+        if isinstance(error, PutOffError):
+            # Its worker said what it waits for.
             return
         tell(
             events.MESSAGE_FAILED,
@@ -443,7 +446,7 @@ class DequeueTask:
             crew.handle(held.delivery)
         except Exception as error:  # noqa: BLE001 - one bad message must not end the others
             crew.observers.on_error(error, held.delivery)
-            held.show_in(crew.listening.again_after)
+            held.show_in(error.seconds if isinstance(error, PutOffError) else crew.listening.again_after)
         else:
             held.delete()
             crew.observers.on_next(held.delivery)

@@ -52,12 +52,10 @@ from shared.pipeline import (
     ChunkResult,
     MergedPartial,
     Opened,
-    Paced,
     Plan,
     PlanStore,
     Ran,
     Stream,
-    Turns,
     pack_result,
     read_lines,
     read_partial,
@@ -67,7 +65,9 @@ from shared.pipeline import (
 )
 from shared.workloads import (
     AnyWorkload,
+    Calls,
     Line,
+    Turns,
     calling,
     has_limits,
     has_lines,
@@ -291,8 +291,14 @@ class _Comparison:
         tools, workload = self._tools, self._workload
         pacing = tools.pace(workload, message.items) if has_limits(workload) else nullcontext()
         with pacing as turns, tools.read(message) as parts:
-            run = workload if turns is None else Paced(workload, turns)
-            ran = run_in_parts(run, parts, message.first_id, tools.limits, makes_lines=has_lines(workload))
+            ran = run_in_parts(
+                workload,
+                parts,
+                message.first_id,
+                tools.limits,
+                makes_lines=has_lines(workload),
+                calls=Calls(turns=turns, seconds=math.inf),
+            )
         raise_first(ran.left, message.items)
         result = pack_result(message, ran, tools.limits).stored.result
         return ran, result, read_partial(result, workload.partial)

@@ -84,4 +84,5 @@ from shared.parked.poison_policy import (
     nature_of as nature_of,
     note_item as note_item,
     note_left as note_left,
+    place_of as place_of,
 )

@@ -24,6 +24,7 @@ import base64
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
 from typing import Final, Protocol
@@ -33,7 +34,7 @@ from azure.storage.queue import QueueClient, QueueMessage, QueueServiceClient
 
 from shared.azure import expecting_an_answer
 from shared.clock import Clock, all_tried
-from shared.errors import NotParkedError, RefusedError, StorageUnavailableError
+from shared.errors import NotParkedError, PutOffError, RefusedError, StorageUnavailableError
 from shared.grammar import NAME, is_job, room_job, room_of
 from shared.messages import (
     LINES_VERSION,
@@ -170,6 +171,10 @@ class Parking:
     def __init__(self, table: ParkedTable, clock: Clock, stages: Stages) -> None:
         self.table, self.stages, self._clock = table, stages, clock
 
+    def now(self) -> datetime:
+        """Return the time."""
+        return self._clock.now()
+
     def park(self, name: str, delivery: Delivery, error: BaseException, claim: Claim | None = None) -> Entry:
         """Store a message that failed in this stage, then send the stage's message about it. No claim: identify it first."""
         stage = self.stages.find(name)
@@ -255,6 +260,13 @@ class Attempt:
     verdict: Done | Park | Redeliver
     #: Whether an earlier delivery began and never ended, so that this one should run in a process of its own.
     is_suspect: bool = False
+    #: Earlier deliveries that were put off, as far as known. They are no failures.
+    put_off: int = 0
+
+    @property
+    def tries(self) -> int:
+        """The deliveries so far that were not put off, with this one."""
+        return self.delivery.count - self.put_off
 
     @property
     def goes_on(self) -> bool:
@@ -270,15 +282,16 @@ class Deliveries:
     """The attempts at the messages of all stages: begin, work, end."""
 
     def __init__(self, attempts: Attempts, parking: Parking, policy: PoisonPolicy = DEFAULT_POLICY) -> None:
-        self._attempts, self._parking, self._policy = attempts, parking, policy
+        self._attempts, self._parking, self.policy = attempts, parking, policy
 
     def begin(self, stage: str, delivery: Delivery, note: str, *, can_run_alone: bool = False) -> Attempt:
         """Begin an attempt. A message that killed its workers is known here, from the notes of its deliveries."""
-        count, policy = delivery.count, self._policy
+        count, policy = delivery.count, self.policy
         attempt = Attempt(deliveries=self, stage=stage, delivery=delivery, note=note, verdict=Done())
         # Before this delivery there is no note that counts: no request.
         is_known = count > policy.noted_from and (can_run_alone or count >= policy.deliveries)
-        deaths = count_deaths(self._attempts.of(note), count) if is_known else 0
+        marks, attempt.put_off = self._attempts.of(note) if is_known else ({}, 0)
+        deaths = count_deaths(marks, count)
         if can_run_alone:
             attempt.is_suspect = deaths > 0
         elif deaths and policy.is_killer(deaths, count):
@@ -296,9 +309,21 @@ class Deliveries:
         if self._is_worth_a_note(error, count, is_parked=is_parked):
             # An outage may prevent this note. Such a delivery counts as a death, but one is below the limit.
             with suppress(StorageUnavailableError):
-                tries = self._policy.deliveries if nature_of(error) is Nature.UNKNOWN else 0
+                tries = self.policy.deliveries if nature_of(error) is Nature.UNKNOWN else 0
                 self._attempts.note_failure(attempt.note, count, error, tries)
         return Park(error) if is_parked else Redeliver(error)
+
+    def put_off(self, attempt: Attempt, error: Exception | None, seconds: int, *, is_try: bool = False) -> None:
+        """Have the message delivered again after so many seconds, because of what it waits for, and note it.
+
+        No error: it waits for the same as before. `is_try`: whether the delivery was one of its tries nevertheless.
+        """
+        due = self._parking.now() + timedelta(seconds=seconds)
+        with suppress(StorageUnavailableError):
+            # Without an end, this delivery would count as a death.
+            count, put_off = attempt.delivery.count, attempt.put_off + (not is_try)
+            self._attempts.note_failure(attempt.note, count, error, put_off=(due, put_off))
+        attempt.verdict = Redeliver(PutOffError(seconds))
 
     def end(self, attempt: Attempt) -> None:
         """Carry out the verdict. Return to acknowledge the message. Raise to have it redelivered."""
@@ -310,8 +335,8 @@ class Deliveries:
 
     def _parks(self, attempt: Attempt, error: Exception) -> bool:
         nature = nature_of(error)
-        if nature is not Nature.UNKNOWN or self._policy.parks(nature, attempt.delivery.count):
-            return self._policy.parks(nature, attempt.delivery.count)
+        if nature is not Nature.UNKNOWN or self.policy.parks(nature, attempt.tries):
+            return self.policy.parks(nature, attempt.tries)
         try:
             # What was replayed for this very failure is parked at once.
             return self._parking.is_back(attempt.stage, attempt.delivery, error)
@@ -320,7 +345,7 @@ class Deliveries:
             return False
 
     def _is_worth_a_note(self, error: Exception, count: int, *, is_parked: bool) -> bool:
-        if count >= self._policy.noted_from:
+        if count >= self.policy.noted_from:
             return True
         # The entry has the whole failure, and storage that is down takes no note either.
         return not is_parked and not isinstance(error, StorageUnavailableError)

@@ -35,6 +35,7 @@ from shared.azure import delete_rows, expecting_an_answer
 from shared.clock import Clock
 from shared.errors import (
     ContentionError,
+    Later,
     LaterFormatError,
     NewerVersionError,
     NoSlotError,
@@ -58,6 +59,8 @@ LONGEST_PLACE: Final = 1000
 _PARTS: Final = 2
 #: How the kind of a failure begins that is no fault: the message waits.
 _WAITS: Final = "waits for "
+#: Deliveries of which a message's row has marks.
+_MOST_MARKS: Final = 100
 #: Notes of one request.
 MOST_LISTED: Final = 1000
 #: Hour of the day, in UTC, at which old notes are removed, and how many: a few seconds of a tick.
@@ -88,18 +91,31 @@ class FailedAttempt:
     items: int = 0
     #: The delivery that parks it, if each further one fails alike. 0: none does.
     tries: int = 0
+    #: When it is delivered again, and how many of its deliveries were put off so. None: it failed.
+    due: datetime | None = None
+    put_off: int = 0
 
     @property
     def words(self) -> str:
         """How it failed, for a person."""
+        if self.due is not None:
+            who = (
+                f"{LeftCount(self.left, self.items)} {'waits' if self.left == 1 else 'wait'}" if self.left else "waits"
+            )
+            why = f"{self.kind.removeprefix(_WAITS)}{_name_place(self.place)}"
+            return f"{who} for {why}, again at {self.due:%H:%M:%S}, {ordinal(self.put_off)} time"
         if self.left:
             be = "is" if self.left == 1 else "are"
             count = LeftCount(self.left, self.items)
-            return (
-                f"{count} {be} tried again: {self.kind}{_name_place(self.place)}, try {self.deliveries} of {self.tries}"
-            )
+            return f"{count} {be} tried again: {self.kind}{_name_place(self.place)}, try {self.deliveries - self.put_off} of {self.tries}"
         # Where a message waits in our own code is of no use to a person.
         return self.kind if self.kind.startswith(_WAITS) or not self.place else f"{self.kind} at {self.place}"
+
+
+def ordinal(number: int) -> str:
+    """Return a number in words of order: `3rd`."""
+    last = 0 if number % 100 in {11, 12, 13} else number % 10
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') }"
 
 
 def _name_place(place: str) -> str:
@@ -116,22 +132,34 @@ class Attempts:
 
     def note_begun(self, key: str, delivery: int, suspected: str = "") -> None:
         """Note that the work of a delivery begins. `suspected`: why it runs apart, for a person."""
-        noted: dict[str, str | int] = {f"d{delivery}": Mark.BEGUN.value}
+        noted: dict[str, str | int] = {_column(delivery): Mark.BEGUN.value}
         if suspected:
-            noted |= {**self._moment(), "kind": suspected, "place": "", "left": 0}
+            noted |= {**self._moment(), "kind": suspected, "place": "", "left": 0, "due": ""}
         self._note(key, delivery, noted)
 
-    def note_failure(self, key: str, delivery: int, error: Exception, tries: int = 0) -> None:
+    def note_failure(
+        self,
+        key: str,
+        delivery: int,
+        error: Exception | None,
+        tries: int = 0,
+        put_off: tuple[datetime, int] | None = None,
+    ) -> None:
         """Note that a delivery ended, and how. No text of the error: it may quote a transaction.
 
-        `tries`: the delivery that parks it, if each further one fails alike. 0: none does.
+        `tries`: the delivery that parks it, if each further one fails alike. 0: none does. `put_off`: when it is delivered
+        again, as it waits, and how many deliveries were put off so. No error: it waits for the same as before.
         """
+        noted: dict[str, str | int] = {_column(delivery): Mark.ENDED.value, "deliveries": delivery, "due": ""}
         # Two deliveries of one message write different marks, and the later one of them the rest.
-        last = {"kind": kind_of(error)[:200], "place": place_of(error)[:LONGEST_PLACE]}
-        # Zeros replace those of the failure before.
-        count = count_left(error)
-        counts = {"left": count.left, "items": count.items, "tries": tries}
-        self._note(key, delivery, {f"d{delivery}": Mark.ENDED.value, **last, **counts, **self._moment()})
+        if error is not None:
+            # Zeros replace those of the failure before.
+            count = count_left(error)
+            noted |= {"kind": kind_of(error)[:200], "place": place_of(error)[:LONGEST_PLACE]}
+            noted |= {"left": count.left, "items": count.items, "tries": tries}
+        if put_off is not None:
+            noted |= {"due": put_off[0].isoformat(timespec="seconds"), "put_off": put_off[1]}
+        self._note(key, delivery, noted | self._moment())
 
     def _moment(self) -> dict[str, str]:
         return {"at": self._clock.now().isoformat(timespec="seconds")}
@@ -158,14 +186,14 @@ class Attempts:
         # The key of a submission has three parts.
         return {key[0] for key in keys if len(key) == _PARTS}
 
-    def of(self, key: str) -> dict[int, Mark]:
-        """Return the notes by delivery."""
+    def of(self, key: str) -> tuple[dict[int, Mark], int]:
+        """Return the notes by delivery, and how many deliveries were put off."""
         with expecting_an_answer(f"read the deliveries of {key!r}"):
             try:
                 row = self._table.get_entity(NOT_ENTRIES, key)
             except ResourceNotFoundError:
-                return {}
-        return _marks(row)
+                return {}, 0
+        return _marks(row), row.get("put_off", 0)
 
     def list_drops(self, queue: str, body: bytes) -> list[str]:
         """Return the ids of the messages with this body that have notes: delivered late, and not done or parked yet."""
@@ -197,6 +225,11 @@ class Attempts:
             delete_rows(self._table, old)
 
 
+def _column(delivery: int) -> str:
+    """Return the column of a delivery. A row takes 252, and a message that waits may be delivered more often."""
+    return f"d{(delivery - 1) % _MOST_MARKS + 1}"
+
+
 def _marks(row: Mapping[str, Any]) -> dict[int, Mark]:
     return {int(name[1:]): Mark(value) for name, value in row.items() if name[:1] == "d" and name[1:].isdigit()}
 
@@ -207,8 +240,10 @@ def _failure(key: str, row: Mapping[str, Any]) -> FailedAttempt:
     # Of a suspect, none may have ended.
     at = datetime.fromisoformat(row["at"])
     # Rows of earlier versions count no transactions.
-    counts = {name: row.get(name, 0) for name in ("left", "items", "tries")}
-    return FailedAttempt(key, max(ended or marks), row["kind"], row["place"], at, **counts)
+    counts = {name: row.get(name, 0) for name in ("left", "items", "tries", "put_off")}
+    due = datetime.fromisoformat(row["due"]) if row.get("due") else None
+    deliveries = max(row.get("deliveries", 0), *(ended or marks))
+    return FailedAttempt(key, deliveries, row["kind"], row["place"], at, due=due, **counts)
 
 
 #: HTTP status codes that the same request gets however often it is sent.
@@ -236,6 +271,7 @@ class StandstillError(Exception):
 _TRANSIENT: Final = (
     StorageUnavailableError,
     ContentionError,
+    Later,
     NoSlotError,
     # A newer instance takes it; see `shared/versions.py`.
     NewerVersionError,
@@ -276,6 +312,8 @@ class PoisonPolicy:
 
     #: A failure of unknown nature parks at this delivery.
     deliveries: int = 5
+    #: A transaction that its service did not answer is parked after so many tries, if the service answers others.
+    later: int = 12
     #: The first delivery that is noted before its work. Nearly every message is done at its first one, and a note is a request.
     noted_from: int = 2
     #: Seconds that a chunk may take in a process of its own. The host ends this one after ten minutes, of which a drain may
@@ -384,13 +422,17 @@ def kind_of(error: BaseException) -> str:
     """Return the type of an error, of the one that the user's code raised if it stands for that, or what it waits for."""
     if isinstance(error, FailedAloneError):
         return error.failed.kind
+    if isinstance(error, Later) and error.found:
+        return f"{_WAITS}{error.found}"
     if isinstance(error, NoSlotError) and error.waits_for:
         return f"{_WAITS}{error.waits_for}"
     return type(origin_of(error)).__name__
 
 
 def place_of(error: BaseException) -> str:
-    """Return the functions that an error passed through, the innermost first."""
+    """Return the functions that an error passed through, the innermost first. A `Later` says itself what it waits for."""
+    if isinstance(error, Later):
+        return ""
     return error.failed.cause.place if isinstance(error, FailedAloneError) else place(error)
 
 
@@ -447,7 +489,8 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, RefusedError):
         return str(error.reason)
     known = _REASONS.get(type(error))
-    return known.value if known else f"failed:{type(origin_of(error)).__name__}"[:200]
+    how = "later" if nature_of(error) is Nature.TRANSIENT else "failed"
+    return known.value if known else f"{how}:{type(origin_of(error)).__name__}"[:200]
 
 
 def fingerprint_of(error: BaseException, stage: str) -> str:

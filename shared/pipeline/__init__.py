@@ -18,8 +18,6 @@ from shared.pipeline.accept import Acceptance as Acceptance, Arrivals as Arrival
 from shared.pipeline.alone import Alone as Alone
 from shared.pipeline.call_limits import (
     CallLimits as CallLimits,
-    Paced as Paced,
-    Turns as Turns,
     check_limits as check_limits,
     count_seconds as count_seconds,
     find_slow as find_slow,
@@ -73,12 +71,7 @@ from shared.pipeline.plan import (
     Speeds as Speeds,
     choose as choose,
 )
-from shared.pipeline.process import (
-    PROCESS as PROCESS,
-    Processor as Processor,
-    Tools as Tools,
-    work_stages as work_stages,
-)
+from shared.pipeline.process import Processor as Processor, Tools as Tools
 from shared.pipeline.ready import ReadyTable as ReadyTable
 from shared.pipeline.results import (
     LOOKS_PROPERTY as LOOKS_PROPERTY,
@@ -118,3 +111,4 @@ from shared.pipeline.sweep import (
     Sweep as Sweep,
     WaitingResults as WaitingResults,
 )
+from shared.pipeline.work_stages import PROCESS as PROCESS, work_stages as work_stages

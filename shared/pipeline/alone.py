@@ -39,11 +39,10 @@ from shared.parked import (
     note_item,
 )
 from shared.payload import Limits
-from shared.pipeline.call_limits import Turns
 from shared.pipeline.outputs import Ran
 from shared.pipeline.streams import Stream, StreamHead
 from shared.versions import decode
-from shared.workloads import Left, Loaded
+from shared.workloads import Left, Loaded, Turns
 
 #: Seconds more after which a child ends by itself.
 _GRACE: Final = 30

@@ -15,12 +15,11 @@ from shared.errors import NoSlotError
 from shared.parked import OTHERWISE, FailedAlone, cause_of, kind_of, nature_of
 from shared.payload import Limits
 from shared.pipeline.alone import Board, Question, RunAnswer, read_frames, write_frame
-from shared.pipeline.call_limits import Paced
 from shared.pipeline.outputs import run_in_parts
-from shared.pipeline.process import PROCESS
 from shared.pipeline.streams import Stream
+from shared.pipeline.work_stages import PROCESS
 from shared.versions import decode
-from shared.workloads import AnyWorkload, Workloads, has_lines, is_waiting
+from shared.workloads import AnyWorkload, Calls, Workloads, has_lines, is_waiting
 
 #: Characters of a transaction's error: a chunk may have thousands of them.
 _LONGEST_FOUND: Final = 1000
@@ -53,13 +52,14 @@ def _answer(question: Question, frames: Iterator[bytes], board: Board) -> tuple[
     try:
         workloads = Workloads.load(question.workloads, question.settings)
         workload = cast("AnyWorkload", _Watched(workloads.find(question.workload), board))
-        if question.turns:
-            # Outside: the note of a call comes after its turn.
-            workload = cast("AnyWorkload", Paced(workload, _AskedTurns(*question.turns)))
+        # The note of a call comes after its turn.
+        calls = Calls(turns=_AskedTurns(*question.turns) if question.turns else None)
         board.note(Board.NONE)
         parts = (frame.split(b"\n") for frame in frames)
         limits = Limits(rejected_text_most=question.rejected_text_most)
-        ran = run_in_parts(workload, parts, question.first_number, limits, makes_lines=question.makes_lines)
+        ran = run_in_parts(
+            workload, parts, question.first_number, limits, makes_lines=question.makes_lines, calls=calls
+        )
         answer = RunAnswer(
             accepted=ran.accepted,
             rejected=ran.rejected,

@@ -17,6 +17,7 @@ from shared.errors import ResultRefusedError
 from shared.messages import ChunkMessage
 from shared.parked import OTHERWISE, cause_of
 from shared.pipeline.outputs import Ran
+from shared.pipeline.put_off import Waits
 from shared.pipeline.results import Opened, read_parked, read_partial
 from shared.pipeline.so_far import SoFar, join
 from shared.pipeline.streams import PARKED, Stream, StreamWriter
@@ -29,7 +30,7 @@ TRANSACTIONS: Final = "transactions"
 #: Characters of the text of an error.
 _LONGEST_FOUND: Final = 1000
 #: What was credited lies before all that is run later.
-_BEFORE_ALL: Final = -1
+_BEFORE_ALL: Final = 0
 
 
 class ParkedTransaction(Struct, frozen=True, omit_defaults=True):
@@ -90,8 +91,8 @@ def list_parked(opened: Opened) -> Iterator[ParkedTransaction]:
 
 def resume_from(opened: Opened, chunk: ChunkMessage, workload: AnyWorkload) -> SoFar:
     """Return the credited result of a chunk as its outcome so far, of which those are left that it set aside."""
-    result, left = opened.result, frozenset(one.number for one in list_parked(opened))
-    if not left or not left <= frozenset(range(chunk.first_id, chunk.first_id + chunk.items)):
+    result, left = opened.result, {one.number: Waits() for one in list_parked(opened)}
+    if not left or not left.keys() <= frozenset(range(chunk.first_id, chunk.first_id + chunk.items)):
         raise ResultRefusedError(f"result {opened.row.blob!r} parks transactions that are not of its chunk")
     piece = PartialPiece(_BEFORE_ALL, read_partial(result, workload.partial))
-    return SoFar(result.accepted, result.rejected, (piece,), b"".join(opened.rejections), left, 0, "")
+    return SoFar(result.accepted, result.rejected, (piece,), b"".join(opened.rejections), left, 0, 0, "")

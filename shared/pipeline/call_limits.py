@@ -8,24 +8,21 @@ One chunk with limits runs at a time in a process, and a second one waits. It be
 end in time. What a process has beyond that it gives back, lot by lot, so that other processes find some.
 """
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from contextvars import copy_context
 from dataclasses import dataclass, field
 from math import inf
 from random import SystemRandom
 from threading import Lock
-from typing import Any, Final, Protocol, cast
+from typing import Final, Protocol
 
 from shared.clock import Clock
 from shared.dequeue import SlotLease
 from shared.errors import NoSlotError, StorageUnavailableError, WorkloadsRefusedError
 from shared.grammar import Rate
 from shared.pipeline.plan import SMALLEST
-from shared.workloads import AnyWorkload, Workloads, is_waiting, rates_of
+from shared.workloads import AnyWorkload, Turns, Workloads, rates_of
 
 #: Calls of a lot. Fewer, larger lots would leave more idle when a holder dies.
 LOT: Final = 16
@@ -54,18 +51,6 @@ class LotSource(Protocol):
 
     def list_leased_lots(self, limit: str) -> frozenset[int]:
         """Return the leased lots of a limit. Makes one request."""
-        ...
-
-
-class Turns(Protocol):
-    """The turns of a chunk's calls."""
-
-    def begin(self) -> bool:
-        """Take a turn if one is free now. The call follows at once."""
-        ...
-
-    def wait(self) -> None:
-        """Wait until a turn may be free. Raises NoSlotError if none comes."""
         ...
 
 
@@ -327,30 +312,3 @@ class CallLimits:
                 limit = _Limit(name, rate, self._lots, self._clock.monotonic, self._pause)
                 self._known[name] = _Door(f"the limit {name} ({rate})"), limit
             return self._known[name]
-
-
-class Paced:
-    """A workload whose calls of `map` wait for their turns."""
-
-    def __init__(self, workload: AnyWorkload, turns: Turns) -> None:
-        self._workload, self._turns = workload, turns
-        self.map: Callable[[Any, int], Any] = self._map_waiting if is_waiting(workload) else self._map
-        # One call at a time waits for its turn. A loop lasts for a part of the chunk.
-        self._thread = ThreadPoolExecutor(1)
-        self._locks: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._workload, name)
-
-    def _map(self, transaction: Any, number: int) -> Any:
-        while not self._turns.begin():
-            self._turns.wait()
-        return self._workload.map(transaction, number)
-
-    async def _map_waiting(self, transaction: Any, number: int) -> Any:
-        loop = asyncio.get_running_loop()
-        async with self._locks.setdefault(loop, asyncio.Lock()):
-            # The turn begins in this loop, behind all that keeps it busy, so a late loop does not crowd calls.
-            while not self._turns.begin():
-                await loop.run_in_executor(self._thread, copy_context().run, self._turns.wait)
-        return await cast("Awaitable[Any]", self._workload.map(transaction, number))

@@ -12,14 +12,13 @@ writes, or a pointer to nothing. A halt row before the job's row would drop mess
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from shared.clock import LOST_RACES, Clock, Retry
 from shared.concurrency import FleetTable
-from shared.errors import HaltedError, TooManyHaltsError
+from shared.errors import TooManyHaltsError
 from shared.ledger import Fronts, Job, Ledger, Turn, Written, change, is_halted, over_since, read_turn
 from shared.pending import HALT_POINTER, Pending, Pointer
-from shared.workloads import AnyWorkload
 
 #: Longer than any writer needs between its pointer and the halt row.
 GRACE: Final = timedelta(minutes=3)
@@ -98,19 +97,3 @@ class HaltFollower:
                 return
         halts.lift(pointer.id)
         pending.remove(pointer)
-
-
-class Halting:
-    """An async workload of which no call begins once the job of its chunk is halted: each may act outside, and take seconds."""
-
-    def __init__(self, workload: AnyWorkload, is_halted: Callable[[], bool]) -> None:
-        self._workload, self._is_halted = workload, is_halted
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._workload, name)
-
-    async def map(self, transaction: Any, number: int) -> Any:
-        """Call the workload, or raise HaltedError: then the calls under way end, and no other one begins."""
-        if self._is_halted():
-            raise HaltedError("its job is paused or stopped")
-        return await self._workload.map(transaction, number)  # type: ignore[misc]  # the maker checked that it is a coroutine function

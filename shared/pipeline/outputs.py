@@ -47,7 +47,7 @@ from shared.messages import NO_PORTION, VERSION, PortionMessage, Sums
 from shared.payload import Limits
 from shared.pipeline.streams import LINES, Stream, StreamWriter
 from shared.telemetry import contain
-from shared.workloads import AnyWorkload, Emit, Left, PartialPiece, Rejection, Total, isolate_lines
+from shared.workloads import AnyWorkload, Calls, Emit, Left, PartialPiece, Rejection, Total, isolate_lines
 from shared.zstd import make_packer
 
 #: The text of a rejection whose own text is not kept.
@@ -67,7 +67,7 @@ class Ran:
     rejections: bytes
     #: What goes behind the first frame of the result, by name and in this order; `lines` is the last one.
     streams: Mapping[str, Stream] = field(default_factory=dict)
-    #: The failure of each one that failed.
+    #: The failure of each one that failed, waits or was not called.
     left: tuple[Left, ...] = ()
     #: Their number and sums. They are in none of the other portions.
     failed: PortionMessage = NO_PORTION
@@ -88,6 +88,7 @@ def run_in_parts(  # noqa: PLR0913 - the chunk, its bounds, and what its message
     sound: int = 0,
     makes_lines: bool = False,
     left: Container[int] | None = None,
+    calls: Calls | None = None,
 ) -> Ran:
     """Run the lines of each part. The first transaction has the id `first_number`. `left`: only those with these ids.
 
@@ -97,7 +98,7 @@ def run_in_parts(  # noqa: PLR0913 - the chunk, its bounds, and what its message
     kept, made = _Kept(limits.rejected_text_most), StreamWriter() if makes_lines else None
     emit = None if made is None else made.add
     numbered = _number(_halve_first(parts) if sound else parts, first_number, left)
-    outcomes = _run_each(workload, numbered, kept, emit)
+    outcomes = _run_each(workload, numbered, kept, emit, calls)
     whole = next(outcomes)
     half, expected = _size(whole) if sound else 0, 0
     for part in outcomes:
@@ -155,9 +156,10 @@ def _run_each(
     parts: Iterable[tuple[Sequence[bytes], Sequence[int]]],
     kept: "_Kept",
     emit: Emit | None,
+    calls: Calls | None,
 ) -> Iterator[Ran]:
     for lines, ids in parts:
-        ran = isolate_lines(workload, lines, ids, emit)
+        ran = isolate_lines(workload, lines, ids, emit, calls)
         kept.add(ran.rejections)
         pieces = ran.pieces
         if pieces is None and not ran.left:

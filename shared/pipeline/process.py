@@ -3,31 +3,33 @@
 The order of the writes makes it safe to be killed anywhere. A small result travels in its message. If that may not have
 arrived, the same bytes are stored, and the next delivery tells of them. A larger result is stored before the message
 about it, and so is a parked entry. All this comes before the host deletes the work message.
-
-`work_stages` are the stages `process` and `finish` for parking: their keys, and how their messages are put back.
 """
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import ceil
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
-from shared.azure import charges, tally_requests
+from shared.azure import RequestTally, charges, tally_requests
 from shared.clock import Clock
 from shared.errors import (
     HaltedError,
+    Later,
     NewerVersionError,
     NoSlotError,
+    PutOffError,
     RefusedError,
     ResultNotSentError,
     StorageUnavailableError,
 )
 from shared.grammar import is_job
-from shared.ledger import FINISHED, MERGED_MOST, ChunkRow, Ledger
+from shared.ledger import MERGED_MOST, ChunkRow, Ledger
 from shared.messages import (
     NO_PORTION,
     STREAMS_VERSION,
@@ -37,7 +39,6 @@ from shared.messages import (
     FinishStep,
     FirstChunkMark,
     Internal,
-    PortionMessage,
     Result,
     Segment,
     Shard,
@@ -46,123 +47,53 @@ from shared.messages import (
 )
 from shared.parked import (
     ACCEPT,
-    NO_JOB,
     SETTLED,
     Attempt,
     Claim,
     Deliveries,
     Done,
-    Entry,
     Park,
     Parking,
-    PutOnQueue,
-    Stage,
     chunk_key,
     content_key,
     finish_key,
     identify_message,
     job_note,
-    mark_again,
+    kind_of,
     mark_aside,
-    read_message,
+    place_of,
     segment_key,
     shard_key,
     transactions_key,
 )
 from shared.payload import Limits, ReadChunk
 from shared.pipeline.aside import TRANSACTIONS, resume_from, set_aside
-from shared.pipeline.call_limits import Paced, Turns
-from shared.pipeline.halts import Halting
 from shared.pipeline.outputs import Ran, run_in_parts
-from shared.pipeline.results import QUEUE, ChunkResult, PackedResult, ResultStore, SendResult, StoredResult, pack_result
+from shared.pipeline.put_off import WARNED_FROM, Outcome, Waits, choose_due, judge_left, rank_failure, seconds_until
+from shared.pipeline.results import ChunkResult, PackedResult, ResultStore, SendResult, StoredResult, pack_result
 from shared.pipeline.settle import find_done, is_chunk_done
 from shared.pipeline.so_far import SoFar, SoFarStore
+from shared.pipeline.work_stages import FINISH, PROCESS, make_parked_result
 from shared.refusals import DeliveryReason, refuse
 from shared.telemetry import SILENT, Piece, Telemetry, events, metrics, tell
-from shared.topology import is_work_queue
 from shared.versions import LOOKS, check_message
-from shared.workloads import AnyWorkload, Workloads, first_of, has_limits, has_split, is_waiting
+from shared.workloads import (
+    LONGEST_PAUSE,
+    MOST_LEFT,
+    AnyWorkload,
+    Calls,
+    Service,
+    Turns,
+    Workloads,
+    first_of,
+    has_limits,
+    has_split,
+    is_uncalled,
+    pause_after,
+)
 
-#: Names of the stages; they are stored.
-PROCESS: Final = "process"
-FINISH: Final = "finish"
 #: The first chunk estimates. It speaks up from so many times the bound of the merged partial.
 ALARMING: Final = 2
-#: A result has one and a half kibibytes beside its content.
-LONGEST_REASON: Final = 200
-
-
-def work_stages(ledger: Ledger, put: PutOnQueue, send: SendResult) -> tuple[Stage, Stage, Stage]:
-    """Return the stages of the work queues: finishes with their segments and shards, what was set aside, chunks and all else."""
-    finish = Stage(
-        name=FINISH,
-        # A finish message may also be on the bus, by mistake. Its entry belongs to its job nevertheless.
-        reads=lambda queue: is_work_queue(queue) or queue == QUEUE,
-        identify=_identify_finish,
-        put_back=put,
-        has_landed=lambda entry: _is_finished(ledger, entry),
-        remedy="correct the workload or what it depends on, deploy, resume the job, then replay",
-        wakes=True,
-    )
-
-    def report(entry: Entry, claim: Claim, body: bytes) -> None:
-        if claim.chunk is not None and isinstance(message := read_message(body), ChunkMessage):
-            # If its result is stored after all, the ledger prefers that one.
-            send(make_parked_result(message, entry))
-
-    def put_again(entry: Entry, body: bytes) -> None:
-        # Its worker looks for its outcome so far.
-        put(entry, mark_again(body))
-
-    transactions = Stage(
-        name=TRANSACTIONS,
-        reads=is_work_queue,
-        identify=_identify_aside,
-        put_back=put_again,
-        has_landed=lambda entry: _has_passed(ledger, entry),
-        is_read_first=True,
-        wakes=True,
-    )
-    process = Stage(
-        name=PROCESS,
-        reads=is_work_queue,
-        identify=lambda delivery: identify_message(PROCESS, delivery.body),
-        put_back=put_again,
-        has_landed=lambda entry: is_chunk_done(ledger, entry.job, entry.chunk),
-        on_parked=report,
-        wakes=True,
-    )
-    return finish, transactions, process
-
-
-def _identify_finish(delivery: Delivery) -> Claim | None:
-    is_of_finish = isinstance(read_message(delivery.body), FinishStep)
-    return identify_message(FINISH, delivery.body) if is_of_finish else None
-
-
-def _identify_aside(delivery: Delivery) -> Claim | None:
-    message = read_message(delivery.body)
-    is_aside = isinstance(message, ChunkMessage) and message.aside
-    return identify_message(TRANSACTIONS, delivery.body) if is_aside else None
-
-
-def _has_passed(ledger: Ledger, entry: Entry) -> bool:
-    """Check whether nothing of the chunk is set aside any more."""
-    row = find_done(ledger, entry.job, entry.chunk)
-    return row is not None and not row.aside
-
-
-def _is_finished(ledger: Ledger, entry: Entry) -> bool:
-    job = None if entry.job == NO_JOB else ledger.read(entry.job)
-    return job is not None and job.state in FINISHED and job.revision >= (entry.revision or 0)
-
-
-def make_parked_result(chunk: ChunkMessage, entry: Entry) -> Result:
-    """Return the message to the ledger about a parked chunk. Its lines may be unreadable, so it has no sums."""
-    lost = PortionMessage(items=chunk.items, sums=None)
-    reason = entry.reason[:LONGEST_REASON]
-    return Result(job=chunk.job, chunk=chunk.chunk, revision=chunk.revision, parked=lost, reason=reason)
-
 
 Work: TypeAlias = ChunkMessage | FinishStep
 
@@ -220,26 +151,64 @@ class Tools:
     #: Counts the stored bytes of a chunk.
     weigh: Callable[[int], object]
     clock: Clock
+    #: Waits so many seconds.
+    pause: Callable[[float], object] = time.sleep
     limits: Limits = field(default_factory=Limits)
     merged_most: int = MERGED_MOST
     telemetry: Telemetry = SILENT
 
 
 @dataclass(frozen=True, slots=True)
-class _Failing:
-    """A run of which transactions failed."""
+class _Run:
+    """A run of a chunk, or of those of it that are called now."""
 
-    #: The first failure.
-    error: Exception
-    ran: Ran
+    work: ChunkMessage
     workload: AnyWorkload
-    #: Whether the chunk may end with the others.
-    is_few: bool
+    calls: Calls
     started: float
-    requests: Mapping[str, int]
+    #: What the chunk came to before, and those that are called now. None: all.
     before: SoFar | None
+    chosen: frozenset[int] | None
     #: The hash of the credited result, of which these were set aside.
     extends: str | None
+    is_suspect: bool
+
+    @property
+    def items(self) -> int:
+        """How many are called."""
+        return self.work.items if self.chosen is None else len(self.chosen)
+
+    @property
+    def waits(self) -> Mapping[int, Waits]:
+        """How often those that are left waited before."""
+        return {} if self.before is None else self.before.left
+
+    @property
+    def resting(self) -> Mapping[int, Waits]:
+        """Those that are not called now."""
+        chosen = self.chosen
+        return {} if chosen is None else {one: waits for one, waits in self.waits.items() if one not in chosen}
+
+    @property
+    def keeps(self) -> bool:
+        """Whether its outcome is kept. Lines are made once all have passed, and a suspect's process knows of no other run."""
+        return not (self.is_suspect or self.work.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failing:
+    """A run of which transactions are left."""
+
+    run: _Run
+    #: The failure that says most. It is the one for which the chunk is parked.
+    error: Exception
+    outcome: Outcome
+    ran: Ran
+    #: Whether the chunk may end with the others.
+    is_few: bool
+    requests: Mapping[str, int]
+    #: Deliveries that were put off before.
+    put_off: int
 
 
 class Processor:
@@ -247,8 +216,8 @@ class Processor:
 
     def __init__(self, tools: Tools) -> None:
         self._tools, self._deliveries = tools, tools.deliveries
-        #: By name: whether the calls of a workload wait for others. To find that out takes longer than all else here.
-        self._waiting: dict[str, bool] = {}
+        #: What the calls of each workload met here lately, by its name.
+        self._services: dict[str, Service] = {}
 
     def handle(self, delivery: Delivery) -> None:
         """Handle a delivery. Return to acknowledge it. Raise to have it redelivered."""
@@ -303,23 +272,55 @@ class Processor:
     def _attempt(self, work: Work, delivery: Delivery) -> None:
         can_run_alone = isinstance(work, ChunkMessage) and not work.aside
         attempt = self._deliveries.begin(_stage(work), delivery, _note(work), can_run_alone=can_run_alone)
-        failing = None
-        try:
-            if attempt.goes_on:
-                came_before = delivery.count > 1 or (isinstance(work, ChunkMessage) and work.again)
-                failing = self._do(work, is_suspect=attempt.is_suspect, came_before=came_before)
-            if failing is not None:
-                attempt.fail(failing.error)
-        except HaltedError:
-            # As if it had come now: a resume puts it again.
-            attempt.verdict = Done()
-        except Exception as error:  # noqa: BLE001 - the end of the attempt parks the message for it, or raises it
-            attempt.fail(error)
+        came_before = delivery.count > 1 or (isinstance(work, ChunkMessage) and work.again and not work.aside)
+        failing = self._try(attempt, work, came_before=came_before)
         if isinstance(attempt.verdict, Park) and self._is_parked_apart(work, attempt, failing):
             return
         self._deliveries.end(attempt)
         if isinstance(work, ChunkMessage) and isinstance(attempt.verdict, Park):
             self._count_parked(work)
+
+    def _try(self, attempt: Attempt, work: Work, *, came_before: bool) -> _Failing | None:
+        """Do the work, unless it killed its workers before. The verdict follows from how that ends."""
+        failing = None
+        try:
+            if attempt.goes_on:
+                failing = self._do(
+                    work, is_suspect=attempt.is_suspect, came_before=came_before, put_off=attempt.put_off
+                )
+            if failing is not None:
+                self._judge(attempt, failing)
+        except HaltedError:
+            # As if it had come now: a resume puts it again.
+            attempt.verdict = Done()
+        except PutOffError as early:
+            self._deliveries.put_off(attempt, None, early.seconds)
+        except Later as error:
+            # Of a call for many.
+            pause = max(error.seconds, pause_after(attempt.put_off + 1))
+            self._deliveries.put_off(attempt, error, ceil(min(LONGEST_PAUSE, pause)))
+        except Exception as error:  # noqa: BLE001 - the end of the attempt parks the message for it, or raises it
+            attempt.fail(error)
+        return failing
+
+    def _judge(self, attempt: Attempt, failing: _Failing) -> None:
+        """Judge a chunk of which some are left."""
+        outcome, policy, work = failing.outcome, self._deliveries.policy, failing.run.work
+        if not outcome.waits:
+            attempt.fail(failing.error)
+            return
+        has_tried = not outcome.has_faults or attempt.tries >= policy.deliveries
+        if outcome.is_endless or (outcome.is_spent and has_tried):
+            attempt.verdict = Park(failing.error)
+            return
+        attempt.put_off = failing.put_off
+        # One in which a transaction failed of itself is a try of it.
+        self._deliveries.put_off(attempt, failing.error, outcome.seconds, is_try=outcome.has_faults)
+        times = max(waits.times for waits in outcome.left.values())
+        about = {"job": work.job, "chunk": work.chunk, "left": len(outcome.left), "kind": kind_of(failing.error)}
+        tell(events.TRANSACTIONS_LATER, **about, place=place_of(failing.error), seconds=outcome.seconds)
+        if max(times, attempt.put_off + 1) >= WARNED_FROM and not is_uncalled(failing.error):
+            tell(events.TRIED_TOO_LONG, **about)
 
     def _is_parked_apart(self, work: Work, attempt: Attempt, failing: _Failing | None) -> bool:
         """Prepare the parking of a message. True: only some of its transactions are parked, and that was done."""
@@ -334,14 +335,14 @@ class Processor:
             return False
         return failing is not None and failing.is_few and self._set_aside(work, attempt, failing)
 
-    def _do(self, work: Work, *, is_suspect: bool, came_before: bool) -> _Failing | None:
+    def _do(self, work: Work, *, is_suspect: bool, came_before: bool, put_off: int = 0) -> _Failing | None:
         if isinstance(work, FinishStep):
             self._tools.finishing.finish(work)
             return None
         job, chunk, revision = work.job, work.chunk, work.revision
         span = self._tools.telemetry.span(Piece.PROCESS, work.trace, job=job, chunk=chunk, revision=revision)
         with span, self._pace(work) as turns:
-            return self._run(work, turns, is_suspect=is_suspect, came_before=came_before)
+            return self._run(work, turns, is_suspect=is_suspect, came_before=came_before, put_off=put_off)
 
     def _pace(self, work: ChunkMessage) -> AbstractContextManager[Turns | None]:
         """Let a chunk with limits begin, before it takes memory."""
@@ -350,49 +351,98 @@ class Processor:
             return self._tools.pace(workload, work.items)
         return nullcontext()
 
-    def _run(self, work: ChunkMessage, turns: Turns | None, *, is_suspect: bool, came_before: bool) -> _Failing | None:
+    def _run(
+        self, work: ChunkMessage, turns: Turns | None, *, is_suspect: bool, came_before: bool, put_off: int
+    ) -> _Failing | None:
         started = self._tools.clock.monotonic()
         with tally_requests() as requests:
             if work.first is not None:
                 self._tools.note_first(work.first)
-            workload, extends, before = self._tools.workloads.find(work.workload), None, None
-            # The others run as a whole: a suspect alone, no lines while one fails, and no estimate of a part.
-            keeps = not (is_suspect or work.lines or work.aside or _sounds(work, workload))
-            if work.aside:
-                row = self._find_aside(work)
-                if row is None or self._is_extended(work, row):
-                    return None
-                extends, before = row.hash, resume_from(self._tools.results.open(row), work, workload)
-            elif keeps and came_before:
-                before = self._tools.so_far.find(work, workload)
+            run = self._begin(work, turns, started, is_suspect=is_suspect, came_before=came_before)
+            if run is None:
+                return None
             with self._tools.read(work) as parts:
                 self._tools.weigh(work.stored)
-                ran = self._run_parts(work, turns, parts, before, is_suspect=is_suspect)
-                if ran.left:
-                    has_passed = len(ran.left) < (work.items if before is None else len(before.left))
-                    if keeps and has_passed:
-                        # Without it, the next try calls all of them again.
-                        with suppress(StorageUnavailableError):
-                            self._tools.so_far.put(work, ran, self._count_milliseconds(started, before), before)
-                    _raise_halted(ran)
-                    # Its result waits for them. At its last try, a chunk of which few fail ends with the others.
-                    some_passed = has_passed if work.aside else len(ran.left) < work.items
-                    is_few = some_passed and ran.pieces is not None and not work.lines
-                    error = first_of(ran.left, work.items)
-                    return _Failing(error, ran, workload, is_few, started, charges(requests), before, extends)
+                ran = self._run_parts(run, turns, parts)
+                if ran.left or run.resting:
+                    return self._leave(run, ran, requests, put_off)
                 if ran.expected <= ALARMING * self._tools.merged_most:
                     ran = replace(ran, expected=0)
-                packed = pack_result(work, ran, self._tools.limits, extends)
+                packed = pack_result(work, ran, self._tools.limits, run.extends)
                 stored = self._store(packed)
-        self._report(work, stored, packed, started, charges(requests), before)
+        self._report(run, stored, packed, charges(requests))
         self._tools.telemetry.add(metrics.CLOSE_LOOKS, ran.closely, workload=work.workload)
         return None
 
+    def _begin(
+        self, work: ChunkMessage, turns: Turns | None, started: float, *, is_suspect: bool, came_before: bool
+    ) -> _Run | None:
+        """Find what the chunk came to before, and who is called now. None: nothing is to be done."""
+        tools, before, extends = self._tools, None, None
+        workload = tools.workloads.find(work.workload)
+        row = self._find_aside(work) if work.aside else None
+        if work.aside:
+            if row is None or self._is_extended(work, row):
+                return None
+            extends = row.hash
+        if came_before and not (is_suspect or work.lines):
+            before = tools.so_far.find(work, workload, extends)
+        if row is not None and before is None:
+            before = resume_from(tools.results.open(row), work, workload)
+        chosen, now = None, tools.clock.now().timestamp()
+        if before is not None:
+            chosen = choose_due(before.left, now, self._deliveries.policy.later)
+            if not chosen:
+                raise PutOffError(seconds_until(before.left, now))
+        service = self._services.setdefault(work.workload, Service())
+        calls = Calls(service, turns, partial(self._is_halted, work), tools.clock.monotonic, tools.pause)
+        return _Run(work, workload, calls, started, before, chosen, extends, is_suspect)
+
+    def _leave(self, run: _Run, ran: Ran, requests: RequestTally, put_off: int) -> _Failing:
+        """Judge those that are left of a run, and keep what the others came to."""
+        now, calls = self._tools.clock.now().timestamp(), run.calls
+        since = 0 if run.before is None else run.before.since
+        # The notes are read from the third delivery on.
+        put_off = max(put_off, since > 0)
+        uncalled = sum(is_uncalled(one.error) for one in ran.left)
+        ended = ran.accepted.items + ran.rejected.items
+        outcome = judge_left(
+            ran.left,
+            run.waits,
+            run.resting,
+            ended=ended,
+            has_called=uncalled < run.items,
+            is_outage=calls.is_outage,
+            rest=calls.rest,
+            since=since,
+            now=now,
+            most=self._deliveries.policy.later,
+            put_off=put_off,
+        )
+        has_passed = len(ran.left) < run.items
+        if run.keeps and (has_passed or (outcome.waits and outcome.left != run.waits)):
+            since = since or (int(now) if outcome.waits else 0)
+            # Without it, the next try calls all of them again.
+            with suppress(StorageUnavailableError):
+                took = self._count_milliseconds(run)
+                self._tools.so_far.put(run.work, ran, outcome.left, since, took, run.before, run.extends)
+        _raise_halted(ran)
+        if not ran.left:
+            # The others are not due.
+            raise PutOffError(outcome.seconds)
+        errors = sorted(ran.left, key=lambda one: rank_failure(one.error))
+        # Its result waits for them. At its last try, a chunk of which few fail ends with the others.
+        some_passed = has_passed if run.work.aside else len(outcome.left) < run.work.items
+        is_few = some_passed and ran.pieces is not None and run.keeps and len(ran.left) <= MOST_LEFT
+        is_few = is_few and not outcome.is_endless
+        error = first_of(errors, run.work.items)
+        return _Failing(run, error, outcome, ran, is_few, charges(requests), put_off)
+
     def _set_aside(self, work: ChunkMessage, attempt: Attempt, failing: _Failing) -> bool:
         """End the chunk with those that passed, and park the others one by one. False: that fails for a reason of its own."""
-        ran, tools, delivery = failing.ran, self._tools, attempt.delivery
+        run, ran, tools, delivery = failing.run, failing.ran, self._tools, attempt.delivery
         try:
-            packed = pack_result(work, set_aside(failing.workload, ran), tools.limits, failing.extends)
+            packed = pack_result(work, set_aside(run.workload, ran), tools.limits, run.extends)
         except Exception as error:  # noqa: BLE001 - the end of the attempt parks the whole chunk for it, or raises it
             attempt.fail(error)
             return False
@@ -404,7 +454,7 @@ class Processor:
         with tally_requests() as more:
             stored = self._store(packed)
         requests = Counter(failing.requests) + Counter(charges(more))
-        self._report(work, stored, packed, failing.started, requests, failing.before)
+        self._report(run, stored, packed, requests)
         self._deliveries.forget(attempt.note, delivery.count)
         return True
 
@@ -429,49 +479,35 @@ class Processor:
         """Store a result that is too large for its message. Return the one that is stored, which another run may have made."""
         return packed.stored if packed.travels else self._tools.results.put(packed)
 
-    def _report(  # noqa: PLR0913, PLR0917 - what is known of the run
-        self,
-        work: ChunkMessage,
-        stored: StoredResult,
-        packed: PackedResult,
-        started: float,
-        requests: Mapping[str, int],
-        before: SoFar | None,
-    ) -> None:
+    def _report(self, run: _Run, stored: StoredResult, packed: PackedResult, requests: Mapping[str, int]) -> None:
         # With the writing of its result, as of a chunk without a failure.
-        milliseconds = self._count_milliseconds(started, before)
-        self._send_done(work, stored, packed if packed.travels else None, milliseconds, dict(requests))
-        self._count(work, stored.result, self._tools.clock.monotonic() - started, before if work.aside else None)
+        milliseconds = self._count_milliseconds(run)
+        self._send_done(run.work, stored, packed if packed.travels else None, milliseconds, dict(requests))
+        self._count(run, stored.result, self._tools.clock.monotonic() - run.started)
 
-    def _count_milliseconds(self, started: float, before: SoFar | None) -> int:
+    def _count_milliseconds(self, run: _Run) -> int:
         """Return how long this try took until now, with those before it."""
-        return round((self._tools.clock.monotonic() - started) * 1000) + (0 if before is None else before.milliseconds)
+        before = 0 if run.before is None else run.before.milliseconds
+        return round((self._tools.clock.monotonic() - run.started) * 1000) + before
 
-    def _run_parts(
-        self,
-        work: ChunkMessage,
-        turns: Turns | None,
-        parts: Iterable[list[bytes]],
-        before: SoFar | None,
-        *,
-        is_suspect: bool,
-    ) -> Ran:
-        """Run the chunk, or those of its transactions that were left before."""
-        limits, first = self._tools.limits, work.first_id
-        if is_suspect:
+    def _run_parts(self, run: _Run, turns: Turns | None, parts: Iterable[list[bytes]]) -> Ran:
+        """Run the chunk, or those of its transactions that are called now."""
+        limits, work, workload, before = self._tools.limits, run.work, run.workload, run.before
+        first = work.first_id
+        if run.is_suspect:
+            # With limits, it gets the turns of this process, and so obeys all that holds these back.
+            turns = None if turns is None else run.calls
             return self._tools.run_alone(work.workload, parts, first, limits, makes_lines=work.lines, turns=turns)
-        workload = self._tools.workloads.find(work.workload)
-        if (waits := self._waiting.get(work.workload)) is None:
-            waits = self._waiting[work.workload] = is_waiting(workload)
-        calls = Halting(workload, partial(self._is_halted, work)) if waits else workload
-        run = calls if turns is None else Paced(calls, turns)
         if before is not None:
-            return before.add(workload, run_in_parts(run, parts, first, before.reduce(limits), left=before.left))
-        return run_in_parts(run, parts, first, limits, sound=_sounds(work, workload), makes_lines=work.lines)
+            less = before.reduce(limits)
+            ran = run_in_parts(workload, parts, first, less, left=run.chosen, calls=run.calls)
+            return before.add(workload, ran, run.resting)
+        sound = _sounds(work, workload)
+        return run_in_parts(workload, parts, first, limits, sound=sound, makes_lines=work.lines, calls=run.calls)
 
-    def _count(self, work: ChunkMessage, result: ChunkResult, seconds: float, credited: SoFar | None) -> None:
+    def _count(self, run: _Run, result: ChunkResult, seconds: float) -> None:
         """Count a result, but for those that were counted with the result that it extends."""
-        add, workload = self._tools.telemetry.add, work.workload
+        add, workload, credited = self._tools.telemetry.add, run.work.workload, run.before if run.work.aside else None
         add(metrics.CHUNK_SECONDS, seconds, workload=workload)
         accepted, rejected = result.accepted.items, result.rejected.items
         if credited is None:

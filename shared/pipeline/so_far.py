@@ -1,7 +1,9 @@
-"""The outcome of a chunk so far: of its transactions that passed, while others failed.
+"""The outcome of a chunk so far: of its transactions that passed, while others failed, waited or were not called.
 
-It is a blob beside the chunk's result, written before a failed try ends. The next try runs only the transactions that are
-left. So one that passed is not called again.
+It is a blob beside the chunk's result, written before such a delivery ends. The next one runs only the transactions that
+are left. So one that passed is not called again.
+
+Of those that are left it has how often they waited, and until when. `judge_left` decides by that.
 
 The partial is in pieces, one for each row of neighbours that passed. When those between have passed too, neighbouring pieces
 are merged, in the order of the transactions, as in a run without a failure.
@@ -10,10 +12,11 @@ No count depends on this blob. Without it, or if the workload cannot read its pi
 Of two deliveries at once, the later one changes nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
-from itertools import pairwise
+from itertools import groupby
 from typing import Any, Final
 
 from azure.core import MatchConditions
@@ -27,6 +30,7 @@ from shared.ledger import result_blob
 from shared.messages import VERSION, ChunkMessage, Count, Number, PortionMessage
 from shared.payload import Limits
 from shared.pipeline.outputs import Ran, add_portions
+from shared.pipeline.put_off import Waits
 from shared.pipeline.results import unpack_result
 from shared.telemetry import contain
 from shared.versions import decode, decode_document
@@ -45,8 +49,12 @@ class SoFarHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rejected: PortionMessage
     #: The id of the first transaction of each piece, and its partial, of the workload's own type.
     pieces: list[tuple[Number, Raw]]
-    #: The ids of the transactions that failed. They are in none of the portions.
+    #: The ids of the transactions that are left. They are in none of the portions.
     left: list[Number]
+    #: How often each of these waited in vain, and the second of Unix time before which it is not called.
+    waits: list[tuple[Count, Number]] = []
+    #: When the first of them was left.
+    since: Number = 0
     #: What the tries took so far.
     milliseconds: Count
     v: int = VERSION
@@ -60,13 +68,14 @@ class SoFar:
     rejected: PortionMessage
     pieces: tuple[PartialPiece, ...]
     rejections: bytes
-    left: frozenset[int]
+    left: Mapping[int, Waits]
+    since: int
     milliseconds: int
     etag: str
 
-    def add(self, workload: AnyWorkload, ran: Ran) -> Ran:
-        """Return the outcome of the chunk with a run of those that were left."""
-        left, pieces = [one.number for one in ran.left], None
+    def add(self, workload: AnyWorkload, ran: Ran, resting: Iterable[int] = ()) -> Ran:
+        """Return the outcome of the chunk with a run of those that were left, but for those that rest."""
+        left, pieces = [*(one.number for one in ran.left), *resting], None
         if ran.pieces is not None:
             pieces = tuple(join(workload, sorted((*self.pieces, *ran.pieces), key=lambda one: one.first), left))
         partial = None
@@ -92,14 +101,17 @@ class SoFar:
 def join(workload: AnyWorkload, pieces: Sequence[PartialPiece], left: Iterable[int]) -> list[PartialPiece]:
     """Merge neighbouring pieces, in their order, unless one that is left lies between them."""
     apart = sorted(left)
-    joined: list[PartialPiece] = list(pieces[:1])
+    rows = [list(row) for _, row in groupby(pieces, key=lambda piece: bisect(apart, piece.first))]
     with contain():
-        for before, piece in pairwise(pieces):
-            if any(before.first < number < piece.first for number in apart):
-                joined.append(piece)
-            else:
-                joined[-1] = joined[-1]._replace(partial=workload.merge(joined[-1].partial, piece.partial))
-    return joined
+        return [PartialPiece(row[0].first, _merge(workload, [piece.partial for piece in row])) for row in rows]
+
+
+def _merge(workload: AnyWorkload, partials: list[Any]) -> Any:
+    """Merge by twos, then these by twos: of thousands, no partial is copied for each of the others."""
+    while len(partials) > 1:
+        twos = zip(partials[::2], partials[1::2], strict=False)
+        partials = [*(workload.merge(*two) for two in twos), *partials[len(partials) & ~1 :]]
+    return partials[0]
 
 
 class _Numbered(Struct):
@@ -116,9 +128,12 @@ class SoFarStore:
     def __init__(self, container: ContainerClient) -> None:
         self._container = container
 
-    def find(self, chunk: ChunkMessage, workload: AnyWorkload) -> SoFar | None:
-        """Return the outcome of the chunk so far. None: nothing that this workload can read."""
-        name = _name(chunk)
+    def find(self, chunk: ChunkMessage, workload: AnyWorkload, extends: str | None = None) -> SoFar | None:
+        """Return the outcome of the chunk so far. None: nothing that this workload can read.
+
+        `extends`: the hash of the credited result that it extends.
+        """
+        name = _name(chunk, extends)
         with expecting_an_answer(f"read {name!r}"):
             try:
                 download = self._container.download_blob(name)
@@ -131,13 +146,22 @@ class SoFarStore:
             return None
         return _read(text, chunk, workload, str(download.properties.etag))
 
-    def put(self, chunk: ChunkMessage, ran: Ran, milliseconds: int, before: SoFar | None) -> None:
+    def put(  # noqa: PLR0913, PLR0917 - all that a chunk came to
+        self,
+        chunk: ChunkMessage,
+        ran: Ran,
+        left: Mapping[int, Waits],
+        since: int,
+        milliseconds: int,
+        before: SoFar | None,
+        extends: str | None = None,
+    ) -> None:
         """Keep the outcome, if that is possible, unless another delivery did since `before`."""
         if ran.pieces is None:
             return
-        name, text = _name(chunk), _write(chunk, ran, ran.pieces, milliseconds)
+        name, text = _name(chunk, extends), _write(chunk, ran, ran.pieces, left, since, milliseconds)
         condition: dict[str, Any] = {}
-        if before is not None:
+        if before is not None and before.etag:
             condition = {"overwrite": True, "etag": before.etag, "match_condition": MatchConditions.IfNotModified}
         with expecting_an_answer(f"write {name!r}"):
             try:
@@ -149,17 +173,28 @@ class SoFarStore:
                     raise
 
 
-def _name(chunk: ChunkMessage) -> str:
-    return f"{result_blob(chunk.job, chunk.revision, chunk.chunk)}~"
+def _name(chunk: ChunkMessage, extends: str | None) -> str:
+    return f"{result_blob(chunk.job, chunk.revision, chunk.chunk, extends)}~"
 
 
-def _write(chunk: ChunkMessage, ran: Ran, pieces: Iterable[PartialPiece], milliseconds: int) -> bytes:
+def _write(  # noqa: PLR0913, PLR0917 - all that a chunk came to
+    chunk: ChunkMessage,
+    ran: Ran,
+    pieces: Iterable[PartialPiece],
+    left: Mapping[int, Waits],
+    since: int,
+    milliseconds: int,
+) -> bytes:
+    numbers = sorted(left)
     head = SoFarHead(
         workload=chunk.workload,
         accepted=ran.accepted,
         rejected=ran.rejected,
         pieces=[(first, Raw(json.encode(partial))) for first, partial in pieces],
-        left=[one.number for one in ran.left],
+        left=numbers,
+        # Nearly always, they only failed.
+        waits=[(left[number].times, left[number].due) for number in numbers] if any(map(any, left.values())) else [],
+        since=since,
         milliseconds=milliseconds,
     )
     # A workload's raw JSON may have line feeds. Valid JSON has none inside a string, so a blank replaces each.
@@ -174,9 +209,10 @@ def _read(text: bytes, chunk: ChunkMessage, workload: AnyWorkload, etag: str) ->
         pieces = tuple(PartialPiece(number, decode(partial, workload.partial)) for number, partial in head.pieces)
     except (ValueError, RecursionError):
         return None
-    left = frozenset(head.left)
-    is_of_it = left <= frozenset(range(chunk.first_id, chunk.first_id + chunk.items))
+    waits = [Waits(*one) for one in head.waits] or [Waits()] * len(head.left)
+    left = dict(zip(head.left, waits, strict=False))
+    is_of_it = left.keys() <= frozenset(range(chunk.first_id, chunk.first_id + chunk.items))
     counted = head.accepted.items + head.rejected.items + len(left)
     if not left or not is_of_it or counted != chunk.items or head.workload != chunk.workload:
         return None
-    return SoFar(head.accepted, head.rejected, pieces, rejections, left, head.milliseconds, etag)
+    return SoFar(head.accepted, head.rejected, pieces, rejections, left, head.since, head.milliseconds, etag)

@@ -13,7 +13,7 @@ The order: the place of the first one in the job's row, then its ready row, then
 is silent as before, and the next tick writes its ready row again.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -47,6 +47,7 @@ from shared.ledger import (
     note_turn,
 )
 from shared.messages import DispatchMessage, encode
+from shared.parked import FailedAttempt, chunk_of_key
 from shared.pending import DEADLINE_POINTER, DISPATCH_POINTER, JOB_POINTER, PendingTable, Pointer
 from shared.pipeline.dispatch import CURSOR_EVERY, Dispatcher, wake_nobody
 from shared.pipeline.feed import must_call
@@ -153,6 +154,8 @@ class Starter:
     clock: Clock
     #: How long a started job may be silent before the tick looks at it.
     overdue: timedelta
+    #: Reads the notes of a job's messages that failed or wait.
+    list_failures: Callable[[str], Iterable[FailedAttempt]]
 
     def start(self, job: Job, *, is_new: bool = False, until: float | None = None) -> Placed:
         """Dispatch a planned job that may start, or have it wait for its turn or its gate. Safe to repeat.
@@ -301,6 +304,8 @@ class Starter:
     def put_again(self, job: Job) -> Job:
         """Put the lost chunks of a silent job again, or have them wait for their turn. Return the job's current row."""
         now, chunks = self.clock.now(), self._list_open(job)
+        if chunks and not (chunks := self._leave_out_waiting(job, chunks, now)):
+            return job
         placed, job, put_until = self._repeat(job, chunks)
         silent = now - (job.progressed_at or job.accepted_at)
         tell(events.JOB_OVERDUE, job=job.job, chunks=len(chunks), silent_seconds=round(silent.total_seconds()))
@@ -315,6 +320,18 @@ class Starter:
             known=job,
         )
         return noted or job
+
+    def _leave_out_waiting(self, job: Job, chunks: list[int], now: datetime) -> list[int]:
+        """Leave out chunks whose hidden message waits for a service. One request."""
+        if job.halts:
+            # It may have been dropped since.
+            return chunks
+        waiting = {
+            chunk_of_key(one.key)
+            for one in self.list_failures(job.job)
+            if one.due is not None and one.due + self.overdue > now
+        }
+        return [chunk for chunk in chunks if chunk not in waiting]
 
     def _list_open(self, job: Job) -> list[int]:
         return list_open(job, {row.chunk for row in self.ledger.rows(job.job)})

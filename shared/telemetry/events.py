@@ -179,6 +179,20 @@ RESULT_DIFFERS: Final = LogEvent(
 )
 # --- parked ---
 
+TRANSACTIONS_LATER: Final = LogEvent(
+    name="sluice.transactions.later",
+    level=INFO,
+    fields=("job", "chunk", "left", "kind", "place", "seconds"),
+    meaning="so many transactions of a chunk wait for a service, or were not called in this delivery; it comes again after these seconds",
+)
+TRIED_TOO_LONG: Final = LogEvent(
+    name="sluice.work.tried_too_long",
+    level=WARNING,
+    fields=("job", "chunk", "left", "kind"),
+    meaning="transactions of a chunk have waited for a service six times or more",
+    remedy="bring the service back: `sluice jobs show JOB` says what waits for what; those that it never answers are parked",
+    alert=Alert(severity=Severity.WARNING),
+)
 MESSAGE_PARKED: Final = LogEvent(
     name="sluice.message.parked",
     level=WARNING,

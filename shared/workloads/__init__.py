@@ -3,7 +3,23 @@
 A workload needs nothing else of Sluice. docs/workloads.md writes one from scratch.
 """
 
-from shared.workloads.isolate import Failures as Failures, Left as Left, PartialPiece as PartialPiece
+from shared.errors import Later as Later
+from shared.workloads.calls import (
+    FIRST_PAUSE as FIRST_PAUSE,
+    LONGEST_PAUSE as LONGEST_PAUSE,
+    Calls as Calls,
+    Service as Service,
+    Turns as Turns,
+    is_uncalled as is_uncalled,
+    is_waiting_error as is_waiting_error,
+    pause_after as pause_after,
+)
+from shared.workloads.isolate import (
+    MOST_LEFT as MOST_LEFT,
+    Failures as Failures,
+    Left as Left,
+    PartialPiece as PartialPiece,
+)
 from shared.workloads.lines import Emit as Emit
 from shared.workloads.registry import (
     LONGEST_LINE as LONGEST_LINE,

@@ -1,7 +1,7 @@
 """Finds the transactions that fail, so that one costs the others nothing. Called only once something was raised.
 
 A call for one transaction names it. A call for many is made again for the halves of the list, until one transaction is
-alone. What may pass, or concerns the whole chunk, is raised: then the chunk is tried again as a whole.
+alone. What concerns the whole chunk is raised: then it is tried again as a whole. So is what may pass, of a call for many.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from shared.parked import Nature, nature_of, note_item
 from shared.telemetry import contain, origin_of, replace_exit
+from shared.workloads.calls import is_uncalled, is_waiting_error
 from shared.workloads.workload import AnyWorkload
 
 T = TypeVar("T")
@@ -20,7 +21,7 @@ MOST_LEFT: Final = 100
 
 
 class Left(NamedTuple):
-    """A transaction whose call raised."""
+    """A transaction whose call raised, or did not begin."""
 
     number: int
     error: Exception
@@ -44,12 +45,16 @@ class Failures:
     def add(self, raised: BaseException, number: int) -> None:
         """Note what a call for one transaction raised. Raise it again if it does not concern that one alone."""
         error = raised if isinstance(raised, Exception) else replace_exit(raised)
-        if not _is_of_one(error):
+        if not (_is_of_one(error) or is_waiting_error(error) or is_uncalled(error)):
             note_item(error, number)
             raise error
         if len(self.by_number) >= MOST_TRACED:
             origin_of(error).__traceback__ = None
         self.by_number[number] = error
+
+    def count_faults(self) -> int:
+        """Return how many failed of themselves, and do not wait."""
+        return sum(not (is_waiting_error(error) or is_uncalled(error)) for error in self.by_number.values())
 
     def list_left(self) -> list[Left]:
         """Return the failures in the order of their transactions."""
@@ -106,7 +111,7 @@ def combine_pieces(
 
     So what is left can be put between them later: `merge` need not take them in any other order.
     """
-    if len(failures.by_number) > MOST_LEFT:
+    if failures.count_faults() > MOST_LEFT:
         return None
     rows: list[list[int]] = []
     before = None

@@ -17,18 +17,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 from hashlib import sha256
+from math import inf
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Self, cast
 
 import msgspec
 from msgspec import Struct
 
-from shared.errors import FinishRefusedError, UnknownWorkloadError, WorkloadsRefusedError
+from shared.errors import FinishRefusedError, Later, UnknownWorkloadError, WorkloadsRefusedError
 from shared.grammar import EXACT, ZERO, Rate, read_rate, read_sum
 from shared.messages import NO_PORTION, PortionMessage, Sums
 from shared.parked import Nature, nature_of, note_left
 from shared.payload import Read, UnreadableTransaction, reader_of
 from shared.telemetry import contain, origin_of
+from shared.workloads.calls import Calls, is_waiting_error
 from shared.workloads.isolate import MOST_LEFT, Failures, Left, PartialPiece, call_halves, combine_pieces, combine_rest
 from shared.workloads.lines import Emit, LinesAlone, write_lines
 from shared.workloads.workload import AnyWorkload, Line, Rejected, Total
@@ -356,12 +358,16 @@ def first_of(left: Sequence[Left], items: int) -> Exception:
 
 @contain()
 def isolate_lines(
-    workload: AnyWorkload, lines: Sequence[bytes], ids: Sequence[int], emit: Emit | None = None
+    workload: AnyWorkload,
+    lines: Sequence[bytes],
+    ids: Sequence[int],
+    emit: Emit | None = None,
+    calls: Calls | None = None,
 ) -> Processed:
     """Map and combine the transactions with these ids. One that fails is left, and the others go on. Then no lines are made."""
     read = reader_of(workload.transaction, workload.sums).read(lines)  # type: ignore[arg-type]  # a class has a hash
     numbers, failures = _numbers(ids, read.refused), Failures()
-    mapped = map_all(workload, read.transactions, numbers, failures)
+    mapped = map_all(workload, read.transactions, numbers, failures, calls)
     is_whole = not (read.refused or failures.by_number or Rejected in map(type, mapped))
     good, values, transactions = numbers, mapped, read.transactions
     if not is_whole:
@@ -400,22 +406,34 @@ def is_waiting(workload: AnyWorkload) -> bool:
 
 
 def map_all(
-    workload: AnyWorkload, transactions: Sequence[Any], numbers: Sequence[int], failures: Failures
+    workload: AnyWorkload,
+    transactions: Sequence[Any],
+    numbers: Sequence[int],
+    failures: Failures,
+    calls: Calls | None = None,
 ) -> Sequence[Any]:
-    """Return the value of each transaction, by the call that the workload has for it. None for one that failed."""
+    """Return the value of each transaction, by the call that the workload has for it. None for one that is left."""
+    calls = calls or Calls(seconds=inf)
     if is_waiting(workload):
         # This runs in a thread of its own, so the worker's event loop is not blocked.
-        return asyncio.run(_map_waiting(workload, transactions, numbers, failures))
+        return asyncio.run(_map_waiting(workload, transactions, numbers, failures, calls))
     map_many: Callable[..., Sequence[Any]] | None = getattr(workload, "map_many", None)
     if map_many is None:
-        return _map_each(workload, transactions, numbers, failures)
+        return _map_each(workload, transactions, numbers, failures, calls)
     try:
         with contain():
-            whole = map_many(transactions, numbers)
+            whole = _check_length(workload, map_many(transactions, numbers), numbers)
     except Exception as error:  # noqa: BLE001 - its nature is judged there
         parts = call_halves(map_many, transactions, numbers, error, failures)
-        return [value for part, found in parts for value in _check_length(workload, found, part)]
-    return _check_length(workload, whole, numbers)
+        whole = [value for part, found in parts for value in _check_length(workload, found, part)]
+    return _leave_later(whole, numbers, failures) if Later in map(type, whole) else whole
+
+
+def _leave_later(mapped: Sequence[Any], numbers: Sequence[int], failures: Failures) -> Sequence[Any]:
+    for value, number in zip(mapped, numbers, strict=True):
+        if type(value) is Later:
+            failures.add(value, number)
+    return [None if type(value) is Later else value for value in mapped]
 
 
 def _check_length(workload: AnyWorkload, mapped: Sequence[Any] | None, numbers: Sequence[int]) -> Sequence[Any]:
@@ -430,15 +448,34 @@ def _check_length(workload: AnyWorkload, mapped: Sequence[Any] | None, numbers: 
 
 
 def _map_each(
-    workload: AnyWorkload, transactions: Sequence[Any], numbers: Sequence[int], failures: Failures
+    workload: AnyWorkload, transactions: Sequence[Any], numbers: Sequence[int], failures: Failures, calls: Calls
 ) -> Sequence[Any]:
     call, values = workload.map, list[Any]()
-    for transaction, number in zip(transactions, numbers, strict=True):
+    each = zip(transactions, numbers, strict=True)
+
+    def call_on(transaction: Any, number: int, end: BaseException | None = None) -> Any:
         try:
-            values.append(call(transaction, number))
+            return calls.call(call, transaction, number, end)
         except BaseException as raised:  # noqa: BLE001 - `add` raises what must not be kept
             failures.add(raised, number)
-            values.append(None)
+            return None
+
+    if calls.are_free:
+        # Nothing is looked at between two calls, until one of them waits.
+        for transaction, number in each:
+            try:
+                value = call(transaction, number)
+            except BaseException as raised:  # noqa: BLE001 - `add` raises what must not be kept
+                if is_waiting_error(raised):
+                    values.append(call_on(transaction, number, raised))
+                    break
+                failures.add(raised, number)
+                value = None
+            if type(value) is Later:
+                values.append(call_on(transaction, number, value))
+                break
+            values.append(value)
+    values += [call_on(transaction, number) for transaction, number in each]
     return values
 
 
@@ -449,14 +486,14 @@ def _is_cancelled() -> bool:
 
 
 async def _map_waiting(
-    workload: AnyWorkload, transactions: Sequence[Any], numbers: Sequence[int], failures: Failures
+    workload: AnyWorkload, transactions: Sequence[Any], numbers: Sequence[int], failures: Failures, calls: Calls
 ) -> list[Any]:
     semaphore = asyncio.Semaphore(getattr(workload, "concurrency", CONCURRENCY))
 
     async def one(transaction: Any, number: int) -> Any:
         async with semaphore:
             try:
-                return await workload.map(transaction, number)  # type: ignore[misc]  # the caller checked that it is a coroutine function
+                return await calls.call_waiting(workload.map, transaction, number)  # type: ignore[arg-type]  # the caller checked that it is a coroutine function
             except BaseException as raised:
                 if not isinstance(raised, Exception) and _is_cancelled():
                     raise
@@ -468,7 +505,7 @@ async def _map_waiting(
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one(*pair)) for pair in zip(transactions, numbers, strict=True)]
     except ExceptionGroup as raised:
-        # The other calls were cancelled because of the first one that concerns all, such as an outage.
+        # The other calls were cancelled because of the first one that concerns all, such as a lack of memory.
         raise raised.exceptions[0] from None
     return [task.result() for task in tasks]
 

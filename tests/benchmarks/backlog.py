@@ -164,6 +164,7 @@ class World:
         self.starter = Starter(
             ledger=self.ledger, gates=None, dispatcher=dispatcher, pending=self.index, clock=self.clock,
             overdue=overdue,
+            list_failures=lambda _job: (),
             direct=SimpleNamespace(take=lambda chunks, _room: chunks), ready=None, call_feeder=None,
         )  # fmt: skip
         sweep = Sweep(

@@ -493,20 +493,19 @@ class Results(Shelf):
 
 
 class SoFar(Shelf):
-    """What a chunk has while one of its transactions fails."""
+    """What a chunk has while one of its transactions waits for a service."""
 
     containers, values = ("results",), v.SO_FAR
 
     def write(self, connections, stored):
-        ran, milliseconds = stored
-        p.SoFarStore(_container(connections, "results")).put(v.CHUNK, ran, milliseconds, None)
+        p.SoFarStore(_container(connections, "results")).put(v.CHUNK, *stored, None)
 
     def read(self, connections):
         store = p.SoFarStore(_container(connections, "results"))
         found = store.find(v.CHUNK, SimpleNamespace(partial=dict))
         left = tuple(p.Left(number, v.FAILED) for number in sorted(found.left))
         ran = p.Ran(found.accepted, found.rejected, None, found.rejections, left=left, pieces=found.pieces)
-        return ran, found.milliseconds
+        return ran, found.left, found.since, found.milliseconds
 
 
 class Segments(Shelf):

@@ -443,6 +443,8 @@ SO_FAR = (
         left=(p.Left(2**40 + 2, FAILED),),
         pieces=(p.PartialPiece(2**40, {"north": "3.30"}),),
     ),
+    {2**40 + 2: p.Waits(3, 1_795_000_000)},
+    1_794_000_000,
     1500,
 )
 

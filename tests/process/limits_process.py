@@ -12,8 +12,9 @@ from shared.azure.connections import Connections
 from shared.clock import SystemClock
 from shared.dequeue.permits import BlobSlots
 from shared.errors import NoSlotError
-from shared.pipeline.call_limits import CallLimits, Paced
-from shared.workloads.registry import run_lines
+from shared.pipeline.call_limits import CallLimits
+from shared.workloads.calls import Calls
+from shared.workloads.registry import isolate_lines
 from tests.process.world import Sales
 
 LINES = [b'{"shop": "a", "amount": "1.10"}'] * 1000
@@ -42,7 +43,7 @@ def main(storage, container):
                     return has_begun
 
                 turns.begin = begin_and_say
-                run_lines(Paced(Calling(), turns), LINES, 1)
+                isolate_lines(Calling(), LINES, range(1, 1 + len(LINES)), calls=Calls(turns=turns))
 
 
 if __name__ == "__main__":

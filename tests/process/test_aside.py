@@ -18,8 +18,8 @@ from shared.operating.job_acts import OutputKind
 from shared.operating.replay import ReplayPace, Selection
 from shared.parked.entry import EntryState, chunk_of_key, transactions_key
 from shared.parked.poison_policy import DEFAULT_POLICY
-from shared.pipeline.process import work_stages
 from shared.pipeline.results import ResultStore
+from shared.pipeline.work_stages import work_stages
 from tests.faults.journal import Journal
 from tests.faults.memory.storage import MemoryStorage
 from tests.faults.plan import Plan

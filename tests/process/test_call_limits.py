@@ -14,8 +14,9 @@ from shared.grammar import MOST_CALLS, Rate, read_rate
 from shared.parked.poison_policy import FailedAloneError, Nature, nature_of
 from shared.payload import Limits
 from shared.pipeline.alone import Alone
-from shared.pipeline.call_limits import CHUNK_SECONDS, CallLimits, Paced, check_limits, count_seconds, cut_lots
-from shared.workloads.registry import Workloads, run_lines
+from shared.pipeline.call_limits import CHUNK_SECONDS, CallLimits, check_limits, count_seconds, cut_lots
+from shared.workloads.calls import Calls
+from shared.workloads.registry import Workloads, isolate_lines, run_lines
 from tests.dequeue.memory_queue import ManualClock
 from tests.faults.memory.storage import MemoryStorage
 from tests.process.memory_lots import MemoryLots
@@ -248,7 +249,7 @@ def test_each_call_waits_for_its_turn(kind):
             return had
 
         turns.begin = count
-        ran = run_lines(Paced(workload, turns), LINES, 1)
+        ran = isolate_lines(workload, LINES, range(1, 1 + len(LINES)), calls=Calls(turns=turns))
     assert ran == run_lines(Sales(), LINES, 1)
     assert len(each) == len(LINES)
     assert all(later > sooner for sooner, later in itertools.pairwise(each))
@@ -266,8 +267,9 @@ def test_no_wait_outlives_its_chunk():
     """Lots are given back when no thread takes any."""
     fleet, workload = Fleet("2/s"), Failing()
     workload.limits = {"bank": "2/s"}
-    with pytest.raises(ConnectionResetError), fleet.process().pace(workload, 10) as turns:
-        run_lines(Paced(workload, turns), LINES, 1)
+    with fleet.process().pace(workload, 10) as turns:
+        ran = isolate_lines(workload, LINES, range(1, 1 + len(LINES)), calls=Calls(turns=turns))
+    assert ran.left
     assert fleet.lots.list_leased_lots("bank") == frozenset()
 
 

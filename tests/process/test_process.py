@@ -12,7 +12,7 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from shared.errors import ResultNotSentError, StorageUnavailableError, UserExitError
+from shared.errors import PutOffError, ResultNotSentError, StorageUnavailableError, UserExitError
 from shared.ledger import ChunkState
 from shared.messages import DispatchMessage, Finish, FirstChunkMark, PortionMessage, Segment, Shard, encode
 from shared.parked.entry import NO_JOB, EntryState
@@ -260,8 +260,9 @@ def test_a_workload_that_cannot_reach_its_service_parks_nothing(world):
     """A refused connection passes; the chunk waits for it as long as the host delivers."""
     world.workload.fault = refuse_connection
     for count in range(1, 31):
-        with pytest.raises(ConnectionRefusedError):
+        with pytest.raises(PutOffError) as put_off:
             world.deliver(count)
+        world.clock.advance(put_off.value.seconds)
     assert world.entry is None
     world.workload.fault = lambda _sale: None
     world.deliver(31)

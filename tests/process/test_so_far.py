@@ -15,9 +15,10 @@ from shared.parked.entry import EntryState, chunk_key, job_note
 from shared.parked.poison_policy import DEFAULT_POLICY
 from shared.payload import Limits
 from shared.pipeline.outputs import Ran, run_in_parts
-from shared.pipeline.process import work_stages
+from shared.pipeline.put_off import Waits
 from shared.pipeline.results import unpack_result
 from shared.pipeline.so_far import SoFar, SoFarStore
+from shared.pipeline.work_stages import work_stages
 from shared.workloads import Line, Rejected
 from shared.workloads.isolate import MOST_LEFT
 from shared.zstd import pack
@@ -165,7 +166,7 @@ def test_of_two_deliveries_at_once_the_later_one_changes_nothing(world):
         world.bad.remove(Decimal("3.10"))
         fail(world, 2)
         for known in (before, None):
-            late.so_far.put(world.message, failed, 0, known)
+            late.so_far.put(world.message, failed, {103: Waits()}, 0, 0, known)
         (left,) = late.so_far.find(world.message, world.workload).left
     assert left == world.message.first_id + 7
 
@@ -245,9 +246,9 @@ def test_pieces_are_joined_in_the_order_of_the_transactions(sizes, rejected, tri
         if not ran.left:
             assert ran == wanted
             return
-        failed = frozenset(one.number for one in ran.left)
-        so_far = SoFar(ran.accepted, ran.rejected, ran.pieces, ran.rejections, failed, 0, "")
-        assert [number for piece in ran.pieces for number in piece.partial] == sorted({*wanted.partial} - failed)
+        failed = {one.number: Waits() for one in ran.left}
+        so_far = SoFar(ran.accepted, ran.rejected, ran.pieces, ran.rejections, failed, 0, 0, "")
+        assert [number for piece in ran.pieces for number in piece.partial] == sorted({*wanted.partial} - failed.keys())
 
 
 def sale_of(number, rejected):
@@ -262,7 +263,7 @@ def test_where_too_many_fail_nothing_is_kept(world):
     ran = run_in_parts(workload, [[sale_of(n, ()) for n in range(2 * MOST_LEFT + 2)]], 0, Limits())
     assert (len(ran.left), ran.pieces) == (MOST_LEFT + 1, None)
     with world.process() as process:
-        process.so_far.put(world.message, ran, 0, None)
+        process.so_far.put(world.message, ran, {one.number: Waits() for one in ran.left}, 0, 0, None)
         assert process.so_far.find(world.message, workload) is None
 
 

@@ -26,7 +26,6 @@ from shared.parked.poison_policy import Attempts
 from shared.payload.frames import Codec, compress
 from shared.payload.payload_store import PayloadStore, PayloadStores
 from shared.payload.reading import WORK, PayloadReader
-from shared.pipeline.call_limits import Paced
 from shared.pipeline.outputs import run_in_parts
 from shared.pipeline.process import Processor, Tools
 from shared.pipeline.results import (
@@ -40,7 +39,7 @@ from shared.pipeline.results import (
     unpack_result,
 )
 from shared.pipeline.so_far import SoFarStore
-from shared.workloads import Line, Rejected, Total
+from shared.workloads import Calls, Line, Rejected, Total
 from shared.workloads.registry import Workloads
 from tests.faults.plan import Plan
 from tests.parked.stages import stages
@@ -148,8 +147,8 @@ class World:
         return halts < self.halts
 
     def _run_here(self, _workload, parts, first_number, limits, *, makes_lines, turns):
-        workload = self.workload if turns is None else Paced(self.workload, turns)
-        return run_in_parts(workload, parts, first_number, limits, makes_lines=makes_lines)
+        calls = Calls(turns=turns)
+        return run_in_parts(self.workload, parts, first_number, limits, makes_lines=makes_lines, calls=calls)
 
     def _published(self, lines):
         frames, stored = [], b""
@@ -177,7 +176,7 @@ class World:
     def deliver(self, count=1, plan=None, body=None):
         """Have one process handle one delivery."""
         with self.process(plan) as process:
-            process.processor.handle(Delivery(queue="work-00", message_id="m1", body=body or self.body, count=count))
+            process.deliver(body or self.body, count)
 
     @property
     def entry(self):
@@ -308,9 +307,14 @@ class Process:
                 pace=world.pace,
                 note_first=world.begun.append,
                 clock=world.clock,
+                pause=world.clock.advance,
                 merged_most=world.merged_most,
             )
         )
+
+    def deliver(self, body, count):
+        """Handle one delivery."""
+        self.processor.handle(Delivery(queue="work-00", message_id="m1", body=body, count=count))
 
     def _send(self, result):
         try:

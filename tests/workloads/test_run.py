@@ -10,11 +10,13 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
+from shared.errors import NotCalledError
 from shared.parked.poison_policy import cause_of, reason_of
 from shared.telemetry import describe_error
 from shared.workloads import Rejected
+from shared.workloads.calls import MOST_IN_A_ROW
 from shared.workloads.isolate import MOST_TRACED
-from shared.workloads.registry import isolate_lines, run_lines, sums_of, with_amounts
+from shared.workloads.registry import CONCURRENCY, isolate_lines, run_lines, sums_of, with_amounts
 
 
 class Amount(msgspec.Struct):
@@ -215,16 +217,16 @@ def test_what_is_no_exception_fails_the_chunk_with_its_place_and_its_transaction
     assert describe_error(error) == type(exit_).__name__
 
 
-def test_a_call_that_is_cancelled_because_another_met_an_outage_does_not_speak_for_it():
+def test_a_call_that_is_cancelled_because_memory_is_short_does_not_speak_for_it():
     """The failure of the one counts, and not the ends of those that waited beside it."""
 
     class Slow(Waiting):
         async def map(self, _one, number):
             if number == 103:
-                raise ConnectionResetError
+                raise MemoryError
             await asyncio.Event().wait()
 
-    assert isinstance(run_in_thread(Slow()), ConnectionResetError)
+    assert isinstance(run_in_thread(Slow()), MemoryError)
 
 
 class Counting(Adding):
@@ -311,20 +313,37 @@ def test_one_that_fails_costs_few_calls_more(kind, calls, guilty):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("error", [ConnectionResetError, TimeoutError, MemoryError])
-def test_what_may_pass_is_nobodys_own(kind, error):
-    """An outage, or a lack of memory, fails the chunk as a whole."""
-    workload = kind(error)
-    with pytest.raises(error):
-        isolate_lines(workload, [b'{"amount":"1"}', b'{"amount":"1","units":1}'] * 4, range(8))
+def test_a_lack_of_memory_is_no_transactions_own(kind):
+    """It fails the chunk as a whole."""
+    with pytest.raises(MemoryError):
+        isolate_lines(kind(MemoryError), [b'{"amount":"1"}', b'{"amount":"1","units":1}'] * 4, range(8))
 
 
-def test_after_an_outage_map_calls_no_more():
+@pytest.mark.parametrize("error", [ConnectionResetError, TimeoutError])
+def test_an_outage_in_a_call_for_many_fails_the_chunk(error):
+    """Nobody knows whom the service would have answered."""
+    for kind in (CountingMany, CountingCombine):
+        with pytest.raises(error):
+            isolate_lines(kind(error), [b'{"amount":"1"}', b'{"amount":"1","units":1}'] * 4, range(8))
+
+
+@pytest.mark.parametrize("kind", [Counting, CountingWaiting])
+def test_a_service_that_does_not_answer_for_one_leaves_that_one(kind):
+    """The others are called, and none is called twice."""
+    workload = kind(TimeoutError)
+    found = isolate_lines(workload, [b'{"amount":"1"}', b'{"amount":"1","units":1}'] * 4, range(8))
+    assert [(one.number, type(one.error)) for one in found.left] == [(number, TimeoutError) for number in (1, 3, 5, 7)]
+    assert (workload.numbers, found.accepted.items) == ([*range(8)], 4)
+
+
+@pytest.mark.parametrize("kind", [Counting, CountingWaiting])
+def test_after_twenty_failures_in_a_row_map_calls_no_more(kind):
     """A service that is down is not called for each of the others."""
-    workload = Counting(ConnectionResetError)
-    with pytest.raises(ConnectionResetError):
-        isolate_lines(workload, [b'{"amount":"1","units":1}'] * 8, range(8))
-    assert workload.numbers == [0]
+    workload = kind(ConnectionResetError)
+    found = isolate_lines(workload, [b'{"amount":"1","units":1}'] * 500, range(500))
+    assert len(workload.numbers) <= MOST_IN_A_ROW + CONCURRENCY
+    assert len(found.left) == 500
+    assert {type(one.error) for one in found.left[len(workload.numbers) :]} == {NotCalledError}
 
 
 def test_one_error_object_stands_for_every_transaction_that_raised_it():

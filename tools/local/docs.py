@@ -148,6 +148,7 @@ def _poison() -> str:
     limits, name = DEFAULT_POLICY, "`SLUICE_POISON_{}`".format
     rows = [
         ("an unknown failure is parked at delivery", limits.deliveries, name("DELIVERIES")),
+        ("a transaction that waits for a service is parked after tries", limits.later, name("LATER")),
         ("the begin of a delivery is noted from delivery", limits.noted_from, "fixed"),
         (
             "a suspect chunk has a process of its own from delivery",
