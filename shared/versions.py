@@ -93,6 +93,7 @@ READS: Final[Mapping[str, int]] = MappingProxyType(
         "places": 1,
         "chunk result": 2,
         "so far": 1,
+        "manifest": 1,
         "gate": 1,
         "roll": 1,
         "timetables": 1,

@@ -225,13 +225,14 @@ class Stores(Closing):
 
     @property
     def job_operator(self) -> JobOperator:
-        """Pauses, resumes and stops jobs for a person."""
+        """Pauses, resumes, stops and reruns jobs for a person."""
         return JobOperator(
             ledger=self.ledger,
             halts=self.halts,
             finish=FinishCall(self.put, self.pending, self.clock),
             pending=self.pending,
             audit=self.audit,
+            parked=self.parked_table,
             hints=self.signals,
             clock=self.clock,
         )

@@ -240,7 +240,7 @@ class Segments:
         """
         made: list[Weight] | None = None
         if job.chunks <= self.segment_chunks:
-            rows = list(self.tools.ledger.rows(job.job))
+            rows = list(filter(job.counts, self.tools.ledger.rows(job.job)))
             made = [weigh(row) for row in rows]
             if len(cut(made, self.segment_chunks, self.apart)) <= 1:
                 # The usual job. It pays for no plan, no message and no blob.
@@ -267,7 +267,7 @@ class Segments:
         return self._join(job, blobs, plan)
 
     def _plan(self, job: Job, made: list[Weight] | None) -> FinishPlan:
-        rows = made or [weigh(row) for row in self.tools.ledger.rows(job.job)]
+        rows = made or [weigh(row) for row in self.tools.ledger.rows(job.job) if job.counts(row)]
         segments = cut(rows, self.segment_chunks, self.apart)
         if len(segments) <= 1 or not has_split(self.tools.workloads.find(job.workload)):
             return FinishPlan.make(segments, 1)
@@ -307,7 +307,7 @@ class Segments:
                 rows = self.tools.ledger.rows_of(job.job, range(first, last + 1))
                 with self.tools.memory.hold(of_rows(rows.values())):
                     merged = make_merger(self.tools, job).merge(
-                        (rows[chunk] for chunk in sorted(rows)), message.segment
+                        filter(job.counts, (rows[chunk] for chunk in sorted(rows))), message.segment
                     )
                     cuts = self._split(job, plan, merged.partial)
                     blobs.put(message.segment, merged.totals, cuts, charges(requests), lines=merged.lines)

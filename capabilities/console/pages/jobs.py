@@ -209,7 +209,7 @@ def _draw_chunks(visit: Visit, look: JobLook) -> Mapping[str, Any]:
     if job is None or not job.chunks or (job.chunks > _READ_AT_ONCE and not is_wanted):
         return {"cells": [], "chunks_wanted": is_wanted}
     # Without an ended chunk there is no row to read.
-    rows = visit.view.stores.ledger.rows(job.job) if job.ended_chunks else ()
+    rows = filter(job.counts, visit.view.stores.ledger.rows(job.job)) if job.ended_chunks else ()
     retried = {chunk for one in look.retried if (chunk := chunk_of_key(one.key)) is not None}
     return {
         **asdict(draw_grid(job.chunks, {row.chunk: row.state for row in rows}, retried)),
