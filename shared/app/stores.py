@@ -32,6 +32,7 @@ from shared.ledger import TableLedger
 from shared.messages import Delivery, Permit
 from shared.operating import (
     AuditTable,
+    DiffReader,
     GateReader,
     JobOperator,
     JobReader,
@@ -236,6 +237,11 @@ class Stores(Closing):
             hints=self.signals,
             clock=self.clock,
         )
+
+    @property
+    def diff_reader(self) -> DiffReader:
+        """Compares the totals of two runs of a job."""
+        return DiffReader(outputs=self.container("outputs"), totals=self.totals)
 
     def build_parked_operator(
         self, pause: Callable[[float], object], *, wake: Callable[[], object] = nobody, kind: str = "command"

@@ -475,6 +475,11 @@ class TotalsTable:
         bounds = {"partition": partition, "revision": revision}
         return self._query(partition, "PartitionKey eq @partition and revision eq @revision", bounds, page)
 
+    def find_revision(self, partition: str) -> int | None:
+        """Return the revision that may write to a partition. One request."""
+        fence = self._read(partition)
+        return None if fence is None else fence.revision
+
     def _query(self, job: str, wanted: str, bounds: dict[str, object], page: int | None = None) -> Iterator[Entity]:
         with expecting_an_answer(f"read the totals of job {job!r}"):
             for row in self._table.query_entities(wanted, parameters=bounds, results_per_page=page):

@@ -240,11 +240,12 @@ def test_an_entry_that_outlived_its_reason_keeps_no_job(  # noqa: PLR0917 - fixt
     assert [entry.state for entry in parked.closed] == [EntryState.DONE] * is_buried
 
 
-def test_entries_of_a_run_before_the_last_one_keep_no_job(world, one, retention, parked):
-    """They were parked late, and a replay of them has no effect."""
+@pytest.mark.parametrize(("revision", "is_buried"), [(1, True), (2, False)])
+def test_an_entry_of_a_run_before_the_last_one_keeps_no_job(  # noqa: PLR0917 - fixtures and cases
+    world, one, retention, parked, revision, is_buried
+):
+    """It was parked late, and a replay of it has no effect."""
     retention.begin(finished(world, one))
     world.ledger.commit(replace(world.ledger.read(world.job), run_from=2, revision=2))
-    parked.open += [Claim("process", revision=1), Claim("process", revision=2)]
-    assert retention.follow(due(world, one, 31)[0], LONG) is False
-    parked.open.pop()
-    assert retention.follow(due(world, one, 31)[0], LONG) is True
+    parked.open.append(Claim("process", revision=revision))
+    assert retention.follow(due(world, one, 31)[0], LONG) is is_buried
