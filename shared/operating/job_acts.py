@@ -184,7 +184,11 @@ class JobOperator:
 
         # Refused before anything is written.
         decide(job)
-        self.halts.check_room(job_id)
+        if before := self.halts.check_room(job_id).of_before(_KNOW_RERUNS, now):
+            raise JobStateError(
+                f"could not rerun job {job_id!r}: {len(before)} processes of before {_KNOW_RERUNS} work now, and take the "
+                "results of the run before for those of the new one: wait until they are gone; nothing was done"
+            )
         with self.audit.record(AuditedAct(by, "job rerun", job_id, why), named) as command, counting():
             # The tick looks at a job that has ended no more, and would take a pointer that is due for one to its end.
             self.pending.add_all([Pointer(DISPATCH_POINTER, now, job_id), Pointer(JOB_POINTER, now + GRACE, job_id)])
@@ -520,6 +524,10 @@ def _plain(value: Any) -> Any:
     return value.value if isinstance(value, EntityProperty) else value
 
 
+#: The first releases that follow rules with `shares`, and that know a rerun.
+_KNOW_SHARES, _KNOW_RERUNS = "0.4.0", "0.5.0"
+
+
 def put_rules(  # noqa: PLR0913 - each is a part of the command
     rules: RulesBlob,
     audit: AuditTable,
@@ -544,7 +552,7 @@ def put_rules(  # noqa: PLR0913 - each is a part of the command
 
 def warn_of_older_processes(wanted: Rules, fleet: FleetTable, now: datetime) -> list[str]:
     """Say which processes refuse these rules. One request, and none for rules without `shares`."""
-    if wanted.shares == Shares() or not (before := fleet.read().of_before(now)):
+    if wanted.shares == Shares() or not (before := fleet.read().of_before(_KNOW_SHARES, now)):
         return []
-    refuse = f"processes of before 0.4.0 work now ({len(before)}), and refuse `shares`"
+    refuse = f"processes of before {_KNOW_SHARES} work now ({len(before)}), and refuse `shares`"
     return [f"{refuse}. Until they are gone, a decision may follow the rules of before, or the built-in ones"]

@@ -5,6 +5,8 @@ from decimal import Decimal
 
 import pytest
 
+from shared.app import Stores
+from shared.concurrency.fleet import Worker
 from shared.errors import ActStaleError, JobStateError
 from shared.ledger.records import JobState
 from shared.operating.replay import ReplayPace, Selection
@@ -257,3 +259,16 @@ def test_what_cannot_run_again_is_refused_before_anything_is_written(app):
     with pytest.raises(JobStateError, match="it is not known"):
         operator.rerun("never", **AGAIN)
     look(app)
+
+
+def test_it_is_refused_while_a_process_of_before_works(app):
+    """It would take a row of the run before for one of the new run."""
+    app.run("mixed", 2)
+    fleet, now = Stores(app.others).fleet, app.clock.now()
+    older = Worker(name="old", at=now, started_at=now, in_flight=1, done=0, busy=0.0, version="0.4.0")
+    fleet.report(older)
+    with pytest.raises(JobStateError, match="1 processes of before 0.5.0 work now"):
+        app.stores.job_operator.rerun("mixed", **AGAIN)
+    fleet.report(replace(older, version="0.5.0"))
+    assert app.stores.job_operator.rerun("mixed", **AGAIN).revision == 2
+    tick(app, 2)
