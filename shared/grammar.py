@@ -36,8 +36,8 @@ LONGEST_ON_BUS: Final = 128
 #: Between a room and a job. A publisher's name cannot contain it, so no message claims a job of another room.
 _JOIN: Final = "~"
 _SHARD, _RUN = "!", "!r"
-#: Sorts behind the partitions of a job's totals, after its id.
-AFTER_TOTALS: Final = '"'
+#: No job has a shard above it; two digits keep the order.
+LAST_SHARD: Final = 99
 
 
 def is_room(text: str) -> bool:

@@ -84,9 +84,9 @@ READS: Final[Mapping[str, int]] = MappingProxyType(
         "release": 1,
         "commands": 1,
         "events": 1,
-        # Blobs. A finish plan of version 2 has cuts, one of version 3 has more of them than shards.
+        # Blobs. A finish plan of version 2 has cuts, one of version 3 has more of them than shards, one of version 4 is of a rerun.
         "plan": 1,
-        "finish plan": 3,
+        "finish plan": 4,
         "segment result": 1,
         "shard result": 1,
         "span result": 1,

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from itertools import islice
+from itertools import chain, islice
 from typing import IO, Any, Final, cast
 
 from azure.data.tables import EntityProperty
@@ -506,8 +506,14 @@ class OutputReader:
 
     def list_totals(self, job: Job) -> Iterator[dict[str, Any]]:
         """Yield the totals of the job's revision, each with its account. One request for each page."""
-        for row in self.totals.rows(job.job, job.revision):
-            yield read_total(row)
+        yield from map(read_total, self._list_totals(job))
+
+    def _list_totals(self, job: Job) -> Iterator[Mapping[str, Any]]:
+        if not job.run_from:
+            return self.totals.rows(job.job, job.revision)
+        manifest = Outputs(self.outputs, job.job, job.revision).find_manifest()
+        partitions = manifest.totals_partitions if manifest else []
+        return chain.from_iterable(self.totals.rows_of_partition(one, job.revision) for one in partitions)
 
     def _read_totals(self, job: Job) -> Iterator[bytes]:
         for row in self.list_totals(job):

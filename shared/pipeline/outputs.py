@@ -41,7 +41,7 @@ from shared.azure import (
     write_group,
 )
 from shared.errors import ContentionError, FencedOffError, FinishRefusedError
-from shared.grammar import AFTER_TOTALS, amounts, plus, texts
+from shared.grammar import LAST_SHARD, amounts, plus, shard_partition, texts
 from shared.ledger import MOST_ROWS, Balance, Job, Portion
 from shared.messages import NO_PORTION, VERSION, PortionMessage, Sums
 from shared.payload import Limits
@@ -464,13 +464,13 @@ class TotalsTable:
         return found
 
     def rows(self, job: str, revision: int) -> Iterator[Entity]:
-        """Yield the rows of a revision by partition and key, a page at a time."""
-        # From the job's own partition to those of its last rerun, in one range: no other job's id is between them.
-        wanted = "PartitionKey ge @job and PartitionKey lt @last and revision eq @revision"
-        bounds = {"job": job, "last": job + AFTER_TOTALS, "revision": revision}
+        """Yield the rows of a revision of a job that never ran again by partition and key, a page at a time."""
+        # From the job's own partition to the last of its shards, in one range: no other job's id is between them.
+        wanted = "PartitionKey ge @job and PartitionKey le @last and revision eq @revision"
+        bounds = {"job": job, "last": shard_partition(job, LAST_SHARD), "revision": revision}
         return self._query(job, wanted, bounds)
 
-    def rows_of_partition(self, partition: str, revision: int, page: int) -> Iterator[Entity]:
+    def rows_of_partition(self, partition: str, revision: int, page: int | None = None) -> Iterator[Entity]:
         """Yield the rows of a revision in one partition by key, so many at a time."""
         bounds = {"partition": partition, "revision": revision}
         return self._query(partition, "PartitionKey eq @partition and revision eq @revision", bounds, page)

@@ -205,6 +205,7 @@ class Gathered:
     silent: Sequence[int] = ()
     #: What all of them came to, if none is missing.
     written: Sequence[ShardResult] = ()
+    plan: FinishPlan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,8 +271,9 @@ class Segments:
         rows = made or [weigh(row) for row in self.tools.ledger.rows(job.job) if job.counts(row)]
         segments = cut(rows, self.segment_chunks, self.apart)
         if len(segments) <= 1 or not has_split(self.tools.workloads.find(job.workload)):
-            return FinishPlan.make(segments, 1)
-        return FinishPlan.make(segments, choose_cuts(sum(row.partial for row in rows), self.cut_above, self.shards))
+            return FinishPlan.make(segments, 1, is_rerun=bool(job.run_from))
+        cuts = choose_cuts(sum(row.partial for row in rows), self.cut_above, self.shards)
+        return FinishPlan.make(segments, cuts, is_rerun=bool(job.run_from))
 
     def _add_spans(self, blobs: SegmentBlobs, plan: FinishPlan, steps: Steps) -> Gathered:
         """Add up what the segments and the spans came to, without the partials."""
@@ -283,7 +285,7 @@ class Segments:
         requests = Counter(places.requests)
         for one in written:
             requests.update(one.requests)
-        return Gathered(None, places.read_totals(), places.lines or 0, requests, SHARDS, missing, silent, written)
+        return Gathered(None, places.read_totals(), places.lines or 0, requests, SHARDS, missing, silent, written, plan)
 
     def _join(self, job: Job, blobs: SegmentBlobs, plan: FinishPlan) -> Gathered:
         merger, totals, requests, lines = make_merger(self.tools, job), Totals(), Counter[str](), 0
@@ -339,7 +341,7 @@ def _add_shards(blobs: SegmentBlobs, plan: FinishPlan, shards: int, missing: Seq
     written = [] if missing else blobs.read_shards(shards)
     for one in written:
         requests.update(one.requests)
-    return Gathered(None, totals, lines, requests, shards, missing, missing, written)
+    return Gathered(None, totals, lines, requests, shards, missing, missing, written, plan)
 
 
 def of_rows(rows: Iterable[ChunkRow]) -> int:
