@@ -35,7 +35,7 @@ LONGEST_ROOM: Final = 40
 LONGEST_ON_BUS: Final = 128
 #: Between a room and a job. A publisher's name cannot contain it, so no message claims a job of another room.
 _JOIN: Final = "~"
-_SHARD: Final = "!"
+_SHARD, _RUN = "!", "!r"
 #: No job has a shard above it; two digits keep the order.
 LAST_SHARD: Final = 99
 
@@ -56,9 +56,17 @@ def room_of(job: str) -> str:
     return job.rpartition(_JOIN)[0]
 
 
-def shard_partition(job: str, shard: int) -> str:
-    """Return the partition of one shard of a job's totals. `!` is in no job's id, so it is no partition of another job."""
-    return f"{job}{_SHARD}{shard:02}"
+def run_partition(job: str, run_from: int) -> str:
+    """Return the partition of a job's totals. A rerun has one of its own, so those of the run before stay.
+
+    `!` is in no job's id, so it is no partition of another job.
+    """
+    return f"{job}{_RUN}{run_from}" if run_from else job
+
+
+def shard_partition(job: str, shard: int, run_from: int = 0) -> str:
+    """Return the partition of one shard of a job's totals."""
+    return f"{run_partition(job, run_from)}{'-' if run_from else _SHARD}{shard:02}"
 
 
 def is_job(text: str) -> bool:

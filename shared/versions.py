@@ -84,15 +84,16 @@ READS: Final[Mapping[str, int]] = MappingProxyType(
         "release": 1,
         "commands": 1,
         "events": 1,
-        # Blobs. A finish plan of version 2 has cuts, one of version 3 has more of them than shards.
+        # Blobs. A finish plan of version 2 has cuts, one of version 3 has more of them than shards, one of version 4 is of a rerun.
         "plan": 1,
-        "finish plan": 3,
+        "finish plan": 4,
         "segment result": 1,
         "shard result": 1,
         "span result": 1,
         "places": 1,
         "chunk result": 2,
         "so far": 1,
+        "manifest": 1,
         "gate": 1,
         "roll": 1,
         "timetables": 1,

@@ -32,6 +32,7 @@ from shared.ledger import TableLedger
 from shared.messages import Delivery, Permit
 from shared.operating import (
     AuditTable,
+    DiffReader,
     GateReader,
     JobOperator,
     JobReader,
@@ -225,16 +226,22 @@ class Stores(Closing):
 
     @property
     def job_operator(self) -> JobOperator:
-        """Pauses, resumes and stops jobs for a person."""
+        """Pauses, resumes, stops and reruns jobs for a person."""
         return JobOperator(
             ledger=self.ledger,
             halts=self.halts,
             finish=FinishCall(self.put, self.pending, self.clock),
             pending=self.pending,
             audit=self.audit,
+            parked=self.parked_table,
             hints=self.signals,
             clock=self.clock,
         )
+
+    @property
+    def diff_reader(self) -> DiffReader:
+        """Compares the totals of two runs of a job."""
+        return DiffReader(outputs=self.container("outputs"), totals=self.totals)
 
     def build_parked_operator(
         self, pause: Callable[[float], object], *, wake: Callable[[], object] = nobody, kind: str = "command"

@@ -424,15 +424,19 @@ class Fleet:
         """Return the processes that work now, by their last reports."""
         return [worker for worker in self.workers if now - worker.at <= FRESH]
 
-    def of_before(self, now: datetime) -> list[Worker]:
-        """Return the processes that work now and refuse rules with `shares`: those of before 0.4.0."""
-        return [worker for worker in self.fresh(now) if not worker.version]
+    def of_before(self, version: str, now: datetime) -> list[Worker]:
+        """Return the processes that work now and are of a release before this one."""
+        return [worker for worker in self.fresh(now) if _numbers_of(worker.version) < _numbers_of(version)]
 
     def latency(self, now: datetime) -> float | None:
         """Return the seconds per message of the processes that work now, since they started. None: nothing is done."""
         fresh = self.fresh(now)
         done = sum(worker.done for worker in fresh)
         return sum(worker.busy for worker in fresh) / done if done else None
+
+
+def _numbers_of(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdecimal())
 
 
 def fleet_of(rows: list[Any], known: RulesInForce | None) -> Fleet:

@@ -3,7 +3,7 @@
 Reading order:
 
 - `records` defines the data and its columns, `entities` how it is stored.
-- `job_decisions` and `settlement` decide. They make no request.
+- `job_decisions`, `job_reruns` and `settlement` decide. They make no request.
 - `ledger` is the contract, with `change`: the one loop that changes a job.
 - `table_ledger` is the store. Each write adds a stamp to its job, and the list of jobs is read here.
 """
@@ -45,6 +45,7 @@ from shared.ledger.job_decisions import (
     resume as resume,
     stop as stop,
 )
+from shared.ledger.job_reruns import refuse_rerun as refuse_rerun, rerun as rerun
 from shared.ledger.ledger import (
     MOST_ROWS as MOST_ROWS,
     Ledger as Ledger,

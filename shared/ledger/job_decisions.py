@@ -425,6 +425,11 @@ def is_halted(job: Job) -> bool:
     return job.halts > 0 and job.state in {JobState.PAUSED, JobState.STOPPED}
 
 
+def never_passed(job: Job) -> bool:
+    """Check whether it still waits for its gate. Not by `may_start`, which takes a job beyond `held` for one that has started."""
+    return job.gate is not None and job.passed_epoch is None and job.started_at is None and not job.dispatch_cursor
+
+
 def resume(job: Job, now: datetime) -> Job:
     """Resume a paused job. What is parked so far does not pause it again, and the open chunks are put again.
 
@@ -436,8 +441,7 @@ def resume(job: Job, now: datetime) -> Job:
     resumed = replace(
         job, forgiven=job.parked_chunks, aside_forgiven=job.aside, progressed_at=now, problem=None, by=None
     )
-    # Not by `may_start`, which takes a job beyond `held` for one that has started.
-    if job.gate is not None and job.passed_epoch is None and job.started_at is None and not job.dispatch_cursor:
+    if never_passed(job):
         return replace(resumed, state=JobState.HELD)
     if job.has_ended:
         return replace(resumed, state=JobState.FINISHING, revision=job.revision + 1)

@@ -281,6 +281,8 @@ class Job:
     id_base: Annotated[int | None, Column(WHOLE)] = None
     plan: Annotated[PlanBlob | PlanText | None, Column(PLAN, kept=True)] = None
     revision: Annotated[int, Column(WHOLE, kept=True)] = 1
+    #: The first revision of its last rerun: rows and results of those before count no more. 0: it was never run again.
+    run_from: Annotated[int, Column(RARE, kept=True)] = 0
     done: Annotated[int, Column(WHOLE)] = 0
     parked_chunks: Annotated[int, Column(WHOLE)] = 0
     totals: Annotated[Totals, Column(TOTALS, always=True)] = field(default_factory=Totals)
@@ -350,6 +352,10 @@ class Job:
     def ended_chunks(self) -> int:
         """The number of chunks that are done or parked."""
         return self.done + self.parked_chunks
+
+    def counts(self, row: ChunkRow) -> bool:
+        """Check whether a chunk ended in this run of the job. A row of a run before it stays until it is replaced."""
+        return row.revision >= self.run_from
 
     @property
     def may_need_a_person(self) -> bool:

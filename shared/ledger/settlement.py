@@ -4,6 +4,8 @@ It makes no request. The same results leave the same totals in any order, any gr
 The reason: the set of chunk rows decides, and a done row outranks a parked one. A row that extends a done one takes the place of
 that one and no other, so the first of two counts.
 
+After a rerun, a row of a run before counts as none, and is replaced; a result of a run before is dropped.
+
 The turn of a job's messages on the work queues. It tells a job that waits from one whose messages are lost.
 
 The front of a queue says what came before it. A watermark is the time before which a queue has handed out everything:
@@ -184,6 +186,10 @@ def settle(
     """
     book = _Book(job, stored)
     for result in results:
+        if result.revision < job.run_from:
+            # Of a run before this one.
+            book.duplicates.append(result)
+            continue
         reason = misfit(job, result) or _add_rows(book, row_of(result, now), result)
         if reason:
             book.refused.append(RefusedResult(result, reason))
@@ -204,7 +210,8 @@ def settle(
 
 def _add_rows(book: _Book, row: ChunkRow, result: Result) -> str:
     """Enter the row of one result into the book, or say why it is refused."""
-    known = book.fresh.get(row.chunk) or book.stored.get(row.chunk)
+    stored = book.stored.get(row.chunk)
+    known = book.fresh.get(row.chunk) or (stored if stored is not None and book.job.counts(stored) else None)
     if known is None and row.extends is not None:
         # Its rows were read first: the one that it extends is gone.
         return "it extends a result that was not credited"
@@ -217,8 +224,9 @@ def _add_rows(book: _Book, row: ChunkRow, result: Result) -> str:
     if not _has_room(after):
         return f"a job has at most {MOST_NAMES} sums and causes, with names of at most {LONGEST_NAME} characters"
     book.job = after
-    # A row that replaces a stored one carries its ETag. A row of the same group has no ETag yet.
-    book.fresh[row.chunk] = row if known is None else replace(row, etag=known.etag, others=known.others)
+    # A row that replaces a stored one carries its ETag. A row of the same group that is inserted has none.
+    before = book.fresh.get(row.chunk) or stored
+    book.fresh[row.chunk] = row if before is None else replace(row, etag=before.etag, others=before.others)
     book.credited[row.chunk] = result
     return ""
 

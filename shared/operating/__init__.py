@@ -9,6 +9,7 @@ Reading order:
 - `prefixes`: the one name that a person typed the beginning of
 - `parked_acts`: parked messages are replayed by cause, or discarded; the transactions of each
 - `replay`, `replay_record`: a selection is replayed as a row, which any process steps
+- `run_diff`: the totals of two runs are compared
 - `dry_run`: chunks of a job run again without writing, and compared with their results; `differences` compares
 """
 
@@ -84,4 +85,5 @@ from shared.operating.replay_record import (
     draw_owner as draw_owner,
     estimate as estimate,
 )
+from shared.operating.run_diff import DiffReader as DiffReader, RunDiff as RunDiff
 from shared.operating.timetable_acts import Timetabler as Timetabler, TimetableResult as TimetableResult

@@ -78,16 +78,34 @@ class AccountChange:
 
 @dataclass(slots=True)
 class TotalsDifference:
-    """The totals by account: those that differ, and by how much the amounts do."""
+    """The totals by account: how many differ, by how much the amounts do, and which, where they are kept."""
 
     equal: int = 0
+    differ: int = 0
+    new: int = 0
+    gone: int = 0
     changes: list[AccountChange] = field(default_factory=list)
     #: By property, over all accounts that differ.
     amounts: Amounts = field(default_factory=lambda: NO_AMOUNTS)
 
+    @property
+    def changed(self) -> int:
+        """How many accounts have another total, none any more, or one now."""
+        return self.differ + self.new + self.gone
+
     def add(self, change: AccountChange) -> None:
-        """Count an account that differs."""
+        """Count an account that differs, and keep it."""
         self.changes.append(change)
+        self.count(change)
+
+    def count(self, change: AccountChange) -> None:
+        """Count an account that differs."""
+        if change.before is None:
+            self.new += 1
+        elif change.now is None:
+            self.gone += 1
+        else:
+            self.differ += 1
         self.amounts = plus(self.amounts, minus(_read_amounts(change.now), _read_amounts(change.before)))
 
 

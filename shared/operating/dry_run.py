@@ -259,6 +259,7 @@ class _Comparison:
         for start in range(0, len(self._chosen), AT_ONCE):
             batch = self._chosen[start : start + AT_ONCE]
             rows = self._tools.ledger.rows_of(self._job.job, batch)
+            rows = {number: row for number, row in rows.items() if self._job.counts(row)}
             done = [rows[number] for number in batch if number in rows and rows[number].state is ChunkState.DONE]
             has_result = {row.chunk for row in done}
             for number in (one for one in batch if one not in has_result):

@@ -1,4 +1,4 @@
-"""Pauses and stops jobs, and resumes a paused one after a person has seen why.
+"""Pauses, stops and reruns jobs, and resumes a paused one after a person has seen why.
 
 Reads what a person asks about one job: how far it is, what is tried again, what waits, and why it is slow.
 
@@ -16,10 +16,10 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from itertools import islice
+from itertools import chain, islice
 from typing import IO, Any, Final, cast
 
 from azure.data.tables import EntityProperty
@@ -45,11 +45,23 @@ from shared.ledger import (
     counting,
     may_feed,
     pause,
+    refuse_rerun,
+    rerun,
     resume,
     stop,
 )
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
-from shared.parked import DOOR, Attempts, Entry, FailedAttempt, ParkedTable, chunk_of_key, is_aside_key
+from shared.parked import (
+    ACCEPT,
+    DOOR,
+    Attempts,
+    Entry,
+    EntryState,
+    FailedAttempt,
+    ParkedTable,
+    chunk_of_key,
+    is_aside_key,
+)
 from shared.pending import DISPATCH_POINTER, JOB_POINTER, OUTBOX_POINTER, PendingTable, Pointer
 from shared.pipeline import GRACE, FinishCall, Halts, Outputs, ReadyTable, TotalsTable, event_of, read_results
 from shared.refusals import Reason
@@ -60,7 +72,7 @@ from shared.zstd import ZstdFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOperator:
-    """Pauses, resumes and stops jobs for a person. `seen`: only if the job's row has this ETag, else raise ActStaleError.
+    """Pauses, resumes, stops and reruns jobs for a person. `seen`: only if the job's row has this ETag, else raise ActStaleError.
 
     `named`: see AuditTable.record.
     """
@@ -70,6 +82,7 @@ class JobOperator:
     finish: FinishCall
     pending: PendingTable
     audit: AuditTable
+    parked: ParkedTable
     hints: Signals
     clock: Clock
 
@@ -138,6 +151,65 @@ class JobOperator:
                     self.hints.send_job(job.job)
             command.result = job.state.value
         return job
+
+    def rerun(  # noqa: PLR0913 - each is a part of the command
+        self,
+        job_id: str,
+        *,
+        by: str,
+        why: str,
+        revision: int | None = None,
+        lines: bool | None = None,
+        seen: str | None = None,
+        named: ActKey | None = None,
+    ) -> Job:
+        """Run every chunk of the job again, with the code that is deployed, and return the job. Raise JobStateError if that cannot be.
+
+        `revision`: only if the job is at this one, else raise ActStaleError; one that this began already stays unchanged.
+        `lines`: see `rerun` of the ledger. The outputs of the run before stay, and its open parked entries are closed.
+        """
+        job, now = self._find(job_id, "rerun"), self.clock.now()
+        saw = job.revision if revision is None else revision
+
+        def decide(job: Job) -> Job:
+            if job.run_from == saw + 1:
+                # Begun by this act, whose reply was lost, or by the same one before it.
+                return job
+            _check_seen(job, seen)
+            if job.revision != saw:
+                raise ActStaleError(f"job {job_id!r} is at revision {job.revision}, you saw {saw}; nothing was done")
+            if refused := refuse_rerun(job):
+                raise JobStateError(f"could not rerun job {job_id!r}: {refused}")
+            return rerun(job, now, lines=lines)
+
+        # Refused before anything is written.
+        decide(job)
+        if before := self.halts.check_room(job_id).of_before(_KNOW_RERUNS, now):
+            raise JobStateError(
+                f"could not rerun job {job_id!r}: {len(before)} processes of before {_KNOW_RERUNS} work now, and take the "
+                "results of the run before for those of the new one: wait until they are gone; nothing was done"
+            )
+        with self.audit.record(AuditedAct(by, "job rerun", job_id, why), named) as command, counting():
+            # The tick looks at a job that has ended no more, and would take a pointer that is due for one to its end.
+            self.pending.add_all([Pointer(DISPATCH_POINTER, now, job_id), Pointer(JOB_POINTER, now + GRACE, job_id)])
+            begun = self.halts.change(job, decide, tried="run the job again")
+            command.result = "gone" if begun is None else f"revision {begun.revision}, {begun.state.value}"
+            if begun is None:
+                return job
+            if begun.state is JobState.FINISHING:
+                self.finish.send(begun)
+            else:
+                with suppress(SignalNotSentError):
+                    self.hints.send_job(job_id)
+            self._close_former(begun)
+        return begun
+
+    def _close_former(self, job: Job) -> None:
+        """Close the entries that the runs before left: a replay of them has no effect any more."""
+        note = f"its job ran again at revision {job.run_from}"
+        for entry in list(self.parked.entries(job.job)):
+            if entry.stage != ACCEPT and (entry.revision or 0) < job.run_from:
+                self.parked.change(entry, replace(entry, state=EntryState.DISCARDED, note=note))
 
     def _resume(self, job_id: str, seen: str | None) -> Job:
         now = self.clock.now()
@@ -254,7 +326,9 @@ class JobReader:
         chunks = {chunk for one in found if (chunk := chunk_of_key(one.key)) is not None}
         # A message that was put a second time may have ended its chunk: the notes of the first one stay.
         ended = self.ledger.rows_of(job.job, chunks) if chunks else {}
-        return [one for one in found if not _is_over(one.key, ended)]
+        return [
+            one for one in found if not _is_over(one.key, {row.chunk: row for row in ended.values() if job.counts(row)})
+        ]
 
     def _count_older(self, job: Job) -> int | None:
         if not may_feed(job):
@@ -411,7 +485,8 @@ class OutputReader:
 
         One request for a thousand chunks, and one for each with a rejected line.
         """
-        rows = (one for one in self.ledger.rows(job.job) if one.state is ChunkState.DONE and one.totals.rejected.items)
+        done = (one for one in self.ledger.rows(job.job) if one.state is ChunkState.DONE and job.counts(one))
+        rows = (one for one in done if one.totals.rejected.items)
         for opened in read_results(self.results, rows):
             yield from opened.rejections
 
@@ -431,8 +506,14 @@ class OutputReader:
 
     def list_totals(self, job: Job) -> Iterator[dict[str, Any]]:
         """Yield the totals of the job's revision, each with its account. One request for each page."""
-        for row in self.totals.rows(job.job, job.revision):
-            yield read_total(row)
+        yield from map(read_total, self._list_totals(job))
+
+    def _list_totals(self, job: Job) -> Iterator[Mapping[str, Any]]:
+        if not job.run_from:
+            return self.totals.rows(job.job, job.revision)
+        manifest = Outputs(self.outputs, job.job, job.revision).find_manifest()
+        partitions = manifest.totals_partitions if manifest else []
+        return chain.from_iterable(self.totals.rows_of_partition(one, job.revision) for one in partitions)
 
     def _read_totals(self, job: Job) -> Iterator[bytes]:
         for row in self.list_totals(job):
@@ -447,6 +528,10 @@ def read_total(row: Mapping[str, Any]) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     # A whole number beyond 32 bits comes as a value with its type.
     return value.value if isinstance(value, EntityProperty) else value
+
+
+#: The first releases that follow rules with `shares`, and that know a rerun.
+_KNOW_SHARES, _KNOW_RERUNS = "0.4.0", "0.5.0"
 
 
 def put_rules(  # noqa: PLR0913 - each is a part of the command
@@ -473,7 +558,7 @@ def put_rules(  # noqa: PLR0913 - each is a part of the command
 
 def warn_of_older_processes(wanted: Rules, fleet: FleetTable, now: datetime) -> list[str]:
     """Say which processes refuse these rules. One request, and none for rules without `shares`."""
-    if wanted.shares == Shares() or not (before := fleet.read().of_before(now)):
+    if wanted.shares == Shares() or not (before := fleet.read().of_before(_KNOW_SHARES, now)):
         return []
-    refuse = f"processes of before 0.4.0 work now ({len(before)}), and refuse `shares`"
+    refuse = f"processes of before {_KNOW_SHARES} work now ({len(before)}), and refuse `shares`"
     return [f"{refuse}. Until they are gone, a decision may follow the rules of before, or the built-in ones"]

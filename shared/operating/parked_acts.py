@@ -340,9 +340,11 @@ class EntryReader:
 
     def _find_aside(self, message: ChunkMessage, most: int) -> EntryLines:
         """Return the transactions that the credited result lists: the others of its chunk are no person's business."""
-        row = find_done(self.ledger, message.job, message.chunk)
+        row = find_done(self.ledger, message.job, message.chunk, message.revision)
         if row is None:
             return EntryLines((), problem="its chunk is not credited yet: read them again in a minute")
+        if row.revision > message.revision:
+            return EntryLines((), problem=f"its job ran again at revision {row.revision}: they are kept no more")
         return _cut((line.rstrip(b"\n") for line in read_parked(self.results.open(row))), 0, most)
 
 

@@ -54,6 +54,7 @@ from shared.pipeline.finish_blobs import SHARDS as SHARDS, SPAN_BYTES as SPAN_BY
 from shared.pipeline.halts import GRACE as GRACE, HaltFollower as HaltFollower, Halts as Halts
 from shared.pipeline.line_parts import read_lines as read_lines
 from shared.pipeline.outputs import (
+    Manifest as Manifest,
     Outputs as Outputs,
     Ran as Ran,
     TotalsTable as TotalsTable,

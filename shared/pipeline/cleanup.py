@@ -104,6 +104,11 @@ class Retention:
         """Bury the job of a due pointer. False: it is still needed, or the time was over."""
         with counting():
             job = self.ledger.read(pointer.id)
+            if job is not None and self._is_early(pointer, job):
+                # It ended once more since.
+                self.begin(job)
+                self.pending.remove(pointer)
+                return False
             is_needed = job is not None and not self._bury_job(job)
         if is_needed:
             # The new pointer before the old one goes: a job without a pointer would keep its bytes without limit.
@@ -120,6 +125,12 @@ class Retention:
                 self.pending.add(replace(pointer, due=self.clock.now() + LATER, note=SECOND_CHECK))
         self.pending.remove(pointer)
         return True
+
+    def _is_early(self, pointer: Pointer, job: Job) -> bool:
+        if job.state not in KEPT or job.finished_at is None:
+            return False
+        # In whole seconds, as pointers are due.
+        return pointer.due < (job.finished_at + self.period).replace(microsecond=0)
 
     def _remove_all(self, job: Job) -> Iterator[None]:
         """Remove the job's rows and bytes, and yield after each group.
@@ -147,7 +158,8 @@ class Retention:
         # submission only claims to be of this job, so it is no reason to keep it; earlier versions stored it here too.
         # The numbers of a stopped job are final, so no replay needs its bytes.
         entries = () if job.state is JobState.STOPPED else self.parked.entries(job.job)
-        needed = [entry for entry in entries if entry.stage != ACCEPT]
+        # Nor are those that a run before the last one left.
+        needed = [one for one in entries if one.stage != ACCEPT and (one.revision or 0) >= job.run_from]
         if job.state in FINISHED and not job.aside:
             # Nothing is set aside any more, so these have outlived their reason: the result that they were for was lost.
             needed = [entry for entry in needed if not (entry.stage == TRANSACTIONS and self._close(entry))]

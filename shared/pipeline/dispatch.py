@@ -91,7 +91,8 @@ class Overtaking:
 
     def choose(self, job: Job) -> Job:
         """Return the job with its lane noted if it is predicted to miss its deadline behind the messages that wait."""
-        if job.deadline is None or job.lane or job.dispatch_cursor:
+        if job.deadline is None or job.run_from or job.lane or job.dispatch_cursor:
+            # A deadline was for the first run.
             return job
         waiting = self.depth()
         if not waiting or not self.following.is_late(job.deadline, waiting + job.chunks):

@@ -470,7 +470,9 @@ class _Feeding:
             self._speeds[job.workload] = job.milliseconds / 1000 / ran
         is_again = row.is_again or (self._is_again and row.accepted_at <= self._since)
         now = feeder.clock.monotonic()
-        lost = list_open(job, {one.chunk for one in feeder.ledger.rows(job.job)}) if job.again_from is not None else []
+        lost = list[int]()
+        if job.again_from is not None:
+            lost = list_open(job, {one.chunk for one in feeder.ledger.rows(job.job) if job.counts(one)})
         if job.again_from is not None and not lost:
             # All of them have ended meanwhile.
             job = feeder.dispatcher.note_lost(job, None, None)

@@ -37,7 +37,7 @@ from typing import Any, Final
 
 from shared.azure import charges, tally_requests
 from shared.errors import FencedOffError, FinishRefusedError, LedgerError, SignalNotSentError, StorageUnavailableError
-from shared.grammar import shard_partition
+from shared.grammar import run_partition, shard_partition
 from shared.ledger import (
     BY_ITSELF,
     FINISHED,
@@ -105,8 +105,9 @@ class Shards:
     def publish(self, job: Job, gathered: Gathered) -> Published | None:
         """Write the totals and lines of a job that balances. None: shards are missing, and their messages are on their way."""
         if gathered.shards == 1:
-            written = self._write(job, gathered.partial)
-            return Published(written.totals, [job.job])
+            partition = run_partition(job.job, job.run_from)
+            written = self._write(job, gathered.partial, partition, OUTPUT, 0, 1)
+            return Published(written.totals, [partition])
         if gathered.missing:
             # None for a shard that is being written: its second message would do the same work.
             if gathered.silent:
@@ -114,7 +115,8 @@ class Shards:
             return None
         outputs = Outputs(self.tools.outputs, job.job, job.revision)
         _check_lines(job, outputs.parts(), sum(one.lines for one in gathered.written))
-        partitions = [shard_partition(job.job, number) for number in range(gathered.shards)]
+        run = gathered.plan.find_run(job.run_from) if gathered.plan else job.run_from
+        partitions = [shard_partition(job.job, number, run) for number in range(gathered.shards)]
         return Published(sum(one.totals for one in gathered.written), partitions)
 
     def write(self, job: Job, message: Shard) -> bool:
@@ -151,12 +153,12 @@ class Shards:
             totals += segment.totals
         if check_balance(job, totals).state is JobState.UNBALANCED:
             return None
-        return self._write(job, merger.partial, shard, shards)
+        partition = shard_partition(job.job, shard, plan.find_run(job.run_from))
+        return self._write(job, merger.partial, partition, f"{OUTPUT}-{shard:02}", shard, shards)
 
-    def _write(self, job: Job, partial: Any, shard: int = 0, count: int = 1) -> ShardResult:
-        partition, name = job.job, OUTPUT
-        if count > 1:
-            partition, name = shard_partition(job.job, shard), f"{OUTPUT}-{shard:02}"
+    def _write(  # noqa: PLR0913, PLR0917 - what is written, where, and which part of the whole it is
+        self, job: Job, partial: Any, partition: str, name: str, shard: int, count: int
+    ) -> ShardResult:
         writer = _Writer(self.tools, job, partition, name)
         writer.write(partial, shard, count)
         return writer.close()
@@ -226,7 +228,8 @@ class _Spans:
 
     def _write_span(self, number: int, span: SpanRange, done: ShardResult) -> ShardResult:
         name = f"{OUTPUT}-{self.shard:02}-{number:03}"
-        writer = _Writer(self.tools, self.job, shard_partition(self.job.job, self.shard), name, done)
+        partition = shard_partition(self.job.job, self.shard, self.plan.find_run(self.job.run_from))
+        writer = _Writer(self.tools, self.job, partition, name, done)
         for one, partials in self.blobs.read_span(span):
             merger = make_merger(self.tools, self.job)
             for partial in partials:
@@ -437,6 +440,8 @@ def _log_finished(job: Job) -> None:
 
 
 def _took(job: Job) -> tuple[float, float]:
-    # Seconds until its first chunk was put, and from then until its end.
-    began, ended = job.started_at or job.accepted_at, job.finished_at or job.accepted_at
-    return round((began - job.accepted_at).total_seconds(), 3), round((ended - began).total_seconds(), 3)
+    # Seconds until its first chunk was put, and from then until its end. A rerun waits since a person wanted it.
+    reruns = (one.at for one in job.story if job.run_from and one.revision == job.run_from)
+    since = next(reruns, job.accepted_at)
+    began, ended = job.started_at or since, job.finished_at or since
+    return round((began - since).total_seconds(), 3), round((ended - began).total_seconds(), 3)

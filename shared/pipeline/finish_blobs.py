@@ -43,6 +43,10 @@ from shared.zstd import ZstdError, pack, unpack, unpack_each
 SHARDS: Final = 16
 
 
+#: The version of a plan whose totals go to the partitions of a rerun: a shard of an instance of before would go elsewhere.
+_OF_RERUN: Final = 4
+
+
 class FinishPlan(Struct, frozen=True, kw_only=True):
     """The segments of a revision, by their first and last chunk, and the cuts of each."""
 
@@ -54,9 +58,14 @@ class FinishPlan(Struct, frozen=True, kw_only=True):
     v: int = 1
 
     @classmethod
-    def make(cls, segments: Sequence[tuple[int, int]], cuts: int) -> Self:
-        """Return a plan in the version that its cuts need."""
-        return cls(segments=list(segments), cuts=cuts, v=1 if cuts == 1 else 2 if cuts <= SHARDS else 3)
+    def make(cls, segments: Sequence[tuple[int, int]], cuts: int, *, is_rerun: bool = False) -> Self:
+        """Return a plan in the version that its cuts need, and a rerun."""
+        v = 1 if cuts == 1 else 2 if cuts <= SHARDS else 3
+        return cls(segments=list(segments), cuts=cuts, v=_OF_RERUN if is_rerun else v)
+
+    def find_run(self, run_from: int) -> int:
+        """Return the run whose partitions have the totals. Where a version before made the plan, those of the first run do."""
+        return run_from if self.v == _OF_RERUN else 0
 
     @property
     def has_spans(self) -> bool:

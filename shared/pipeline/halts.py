@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Final
 
 from shared.clock import LOST_RACES, Clock, Retry
-from shared.concurrency import FleetTable
+from shared.concurrency import Fleet, FleetTable
 from shared.errors import TooManyHaltsError
 from shared.ledger import Fronts, Job, Ledger, Turn, Written, change, is_halted, over_since, read_turn
 from shared.pending import HALT_POINTER, Pending, Pointer
@@ -37,11 +37,13 @@ class Halts:
     pending: Pending
     clock: Clock
 
-    def check_room(self, job: str) -> None:
-        """Raise TooManyHaltsError if no further job can be halted now. One request."""
-        halts = self.fleet.read().halts
-        if job not in halts and len(halts) >= MOST_HALTS:
-            raise TooManyHaltsError(f"{len(halts)} jobs are being halted, try again in some minutes; nothing was done")
+    def check_room(self, job: str) -> Fleet:
+        """Raise TooManyHaltsError if no further job can be halted now, else return the fleet. One request."""
+        fleet = self.fleet.read()
+        if job not in fleet.halts and len(fleet.halts) >= MOST_HALTS:
+            found = f"{len(fleet.halts)} jobs are being halted"
+            raise TooManyHaltsError(f"{found}, try again in some minutes; nothing was done")
+        return fleet
 
     def change(
         self, job: Job, decide: Callable[[Job], Job | Written], *, tried: str, retry: Retry = LOST_RACES

@@ -47,6 +47,7 @@ from shared.messages import NO_PORTION, VERSION, PortionMessage, Sums
 from shared.payload import Limits
 from shared.pipeline.streams import LINES, Stream, StreamWriter
 from shared.telemetry import contain
+from shared.versions import decode_document
 from shared.workloads import AnyWorkload, Calls, Emit, Left, PartialPiece, Rejection, Total, isolate_lines
 from shared.zstd import make_packer
 
@@ -320,6 +321,16 @@ class Outputs:
                     name = blob.name.removeprefix(f"{self._folder}/")
                     yield OutputPart(name, int(blob.metadata["items"]), blob.size, blob.metadata["sha256"])
 
+    def find_manifest(self) -> Manifest | None:
+        """Return the manifest, if this revision has one."""
+        with expecting_an_answer(f"read output {self._folder!r}"):
+            try:
+                content = self._container.download_blob(f"{self._folder}/{MANIFEST}").readall()
+            except ResourceNotFoundError:
+                return None
+        found: Manifest = decode_document(content, Manifest, "manifest", f"output {self._folder!r}")
+        return found
+
     def put_manifest(self, manifest: Struct) -> None:
         """Write the manifest, unless it exists."""
         content = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
@@ -455,12 +466,25 @@ class TotalsTable:
         return found
 
     def rows(self, job: str, revision: int) -> Iterator[Entity]:
-        """Yield the rows of a revision by partition and key, a page at a time."""
+        """Yield the rows of a revision of a job that never ran again by partition and key, a page at a time."""
         # From the job's own partition to the last of its shards, in one range: no other job's id is between them.
         wanted = "PartitionKey ge @job and PartitionKey le @last and revision eq @revision"
         bounds = {"job": job, "last": shard_partition(job, LAST_SHARD), "revision": revision}
+        return self._query(job, wanted, bounds)
+
+    def rows_of_partition(self, partition: str, revision: int, page: int | None = None) -> Iterator[Entity]:
+        """Yield the rows of a revision in one partition by key, so many at a time."""
+        bounds = {"partition": partition, "revision": revision}
+        return self._query(partition, "PartitionKey eq @partition and revision eq @revision", bounds, page)
+
+    def find_revision(self, partition: str) -> int | None:
+        """Return the revision that may write to a partition. One request."""
+        fence = self._read(partition)
+        return None if fence is None else fence.revision
+
+    def _query(self, job: str, wanted: str, bounds: dict[str, object], page: int | None = None) -> Iterator[Entity]:
         with expecting_an_answer(f"read the totals of job {job!r}"):
-            for row in self._table.query_entities(wanted, parameters=bounds):
+            for row in self._table.query_entities(wanted, parameters=bounds, results_per_page=page):
                 if row["RowKey"] != FENCE_KEY:
                     yield row
 

@@ -459,14 +459,14 @@ class Processor:
         return True
 
     def _find_aside(self, work: ChunkMessage) -> ChunkRow | None:
-        """Return the credited row of a chunk of which transactions are set aside. None: all have passed."""
-        row = find_done(self._tools.ledger, work.job, work.chunk)
+        """Return the credited row of a chunk of which transactions are set aside. None: all have passed, or ran again."""
+        row = find_done(self._tools.ledger, work.job, work.chunk, work.revision)
         if row is None:
             found = (
                 f"could not replay what was set aside of chunk {work.chunk} of job {work.job!r}: it is not credited yet"
             )
             raise NoSlotError(found, waits_for="the result of its chunk")
-        return row if row.aside else None
+        return row if row.aside and row.revision == work.revision else None
 
     def _is_extended(self, work: ChunkMessage, row: ChunkRow) -> bool:
         """Check whether a result that extends the row's is stored, because its message may not have arrived. Report it."""
@@ -534,7 +534,7 @@ class Processor:
 
     def _has_result(self, chunk: ChunkMessage) -> bool:
         """Check whether the chunk is credited or its result is stored. A stored one is reported once more."""
-        if not is_chunk_done(self._tools.ledger, chunk.job, chunk.chunk):
+        if not is_chunk_done(self._tools.ledger, chunk.job, chunk.chunk, chunk.revision):
             stored = self._tools.results.find(chunk)
             if stored is None:
                 return False

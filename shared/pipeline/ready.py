@@ -57,7 +57,8 @@ class ReadyJob:
             cursor=job.dispatch_cursor if job.again_from is None else job.again_from,
             workload=job.workload,
             items=job.items,
-            deadline=job.deadline,
+            # It was for the first run.
+            deadline=None if job.run_from else job.deadline,
         )
 
     @property

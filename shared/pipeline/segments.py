@@ -205,6 +205,7 @@ class Gathered:
     silent: Sequence[int] = ()
     #: What all of them came to, if none is missing.
     written: Sequence[ShardResult] = ()
+    plan: FinishPlan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +241,7 @@ class Segments:
         """
         made: list[Weight] | None = None
         if job.chunks <= self.segment_chunks:
-            rows = list(self.tools.ledger.rows(job.job))
+            rows = list(filter(job.counts, self.tools.ledger.rows(job.job)))
             made = [weigh(row) for row in rows]
             if len(cut(made, self.segment_chunks, self.apart)) <= 1:
                 # The usual job. It pays for no plan, no message and no blob.
@@ -267,11 +268,12 @@ class Segments:
         return self._join(job, blobs, plan)
 
     def _plan(self, job: Job, made: list[Weight] | None) -> FinishPlan:
-        rows = made or [weigh(row) for row in self.tools.ledger.rows(job.job)]
+        rows = made or [weigh(row) for row in self.tools.ledger.rows(job.job) if job.counts(row)]
         segments = cut(rows, self.segment_chunks, self.apart)
         if len(segments) <= 1 or not has_split(self.tools.workloads.find(job.workload)):
-            return FinishPlan.make(segments, 1)
-        return FinishPlan.make(segments, choose_cuts(sum(row.partial for row in rows), self.cut_above, self.shards))
+            return FinishPlan.make(segments, 1, is_rerun=bool(job.run_from))
+        cuts = choose_cuts(sum(row.partial for row in rows), self.cut_above, self.shards)
+        return FinishPlan.make(segments, cuts, is_rerun=bool(job.run_from))
 
     def _add_spans(self, blobs: SegmentBlobs, plan: FinishPlan, steps: Steps) -> Gathered:
         """Add up what the segments and the spans came to, without the partials."""
@@ -283,7 +285,7 @@ class Segments:
         requests = Counter(places.requests)
         for one in written:
             requests.update(one.requests)
-        return Gathered(None, places.read_totals(), places.lines or 0, requests, SHARDS, missing, silent, written)
+        return Gathered(None, places.read_totals(), places.lines or 0, requests, SHARDS, missing, silent, written, plan)
 
     def _join(self, job: Job, blobs: SegmentBlobs, plan: FinishPlan) -> Gathered:
         merger, totals, requests, lines = make_merger(self.tools, job), Totals(), Counter[str](), 0
@@ -307,7 +309,7 @@ class Segments:
                 rows = self.tools.ledger.rows_of(job.job, range(first, last + 1))
                 with self.tools.memory.hold(of_rows(rows.values())):
                     merged = make_merger(self.tools, job).merge(
-                        (rows[chunk] for chunk in sorted(rows)), message.segment
+                        filter(job.counts, (rows[chunk] for chunk in sorted(rows))), message.segment
                     )
                     cuts = self._split(job, plan, merged.partial)
                     blobs.put(message.segment, merged.totals, cuts, charges(requests), lines=merged.lines)
@@ -339,7 +341,7 @@ def _add_shards(blobs: SegmentBlobs, plan: FinishPlan, shards: int, missing: Seq
     written = [] if missing else blobs.read_shards(shards)
     for one in written:
         requests.update(one.requests)
-    return Gathered(None, totals, lines, requests, shards, missing, missing, written)
+    return Gathered(None, totals, lines, requests, shards, missing, missing, written, plan)
 
 
 def of_rows(rows: Iterable[ChunkRow]) -> int:

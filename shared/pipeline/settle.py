@@ -255,21 +255,25 @@ def settle_stage(ledger: Ledger, send: SendResult) -> Stage:
         reads=lambda queue: queue == QUEUE,
         identify=lambda delivery: identify_message(SETTLE, delivery.body),
         put_back=put_back,
-        has_landed=lambda entry: is_chunk_done(ledger, entry.job, entry.chunk),
+        has_landed=lambda entry: is_chunk_done(ledger, entry.job, entry.chunk, entry.revision),
     )
 
 
-def find_done(ledger: Ledger, job: str, chunk: int | None) -> ChunkRow | None:
-    """Return the row of a chunk that is done, by one request. None: it is not done."""
+def find_done(ledger: Ledger, job: str, chunk: int | None, revision: int | None) -> ChunkRow | None:
+    """Return the row of a chunk that is done at this revision or a later one, by one request. None: it is not done.
+
+    After a rerun, the row of a revision before says nothing about a message of this one.
+    """
     if chunk is None:
         return None
     row = ledger.rows_of(job, [chunk]).get(chunk)
-    return row if row is not None and row.state is ChunkState.DONE else None
+    is_done = row is not None and row.state is ChunkState.DONE and row.revision >= (revision or 0)
+    return row if is_done else None
 
 
-def is_chunk_done(ledger: Ledger, job: str, chunk: int | None) -> bool:
+def is_chunk_done(ledger: Ledger, job: str, chunk: int | None, revision: int | None) -> bool:
     """Check whether a chunk is done, by one request: the one effect that a replay of it or of its result can have."""
-    return find_done(ledger, job, chunk) is not None
+    return find_done(ledger, job, chunk, revision) is not None
 
 
 def _result(entry: Entry, body: bytes) -> Result:
@@ -458,7 +462,7 @@ class Settler:
         results = [one.result for one in group.arrived]
         known: Mapping[int, ChunkRow] = {}
         extends = any(result.extends for result in results)
-        if look_first or group.is_unsure or extends or job.has_ended or job.parked_chunks:
+        if look_first or group.is_unsure or extends or job.has_ended or job.parked_chunks or job.run_from:
             known = self._ledger.rows_of(job.job, {result.chunk for result in results})
         settlement = settle(job, known, results, self._clock.now(), self._policy)
         return pause_too_large(settlement, self._merged_most)

@@ -334,7 +334,7 @@ class Starter:
         return [chunk for chunk in chunks if chunk not in waiting]
 
     def _list_open(self, job: Job) -> list[int]:
-        return list_open(job, {row.chunk for row in self.ledger.rows(job.job)})
+        return list_open(job, {row.chunk for row in self.ledger.rows(job.job) if job.counts(row)})
 
     def _repeat(self, job: Job, chunks: Sequence[int]) -> tuple[Placed, Job, datetime | None]:
         """Put a few chunks again, or note where the many begin. Return when storage inserted the last one, too."""

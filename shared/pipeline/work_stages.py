@@ -53,7 +53,7 @@ def work_stages(ledger: Ledger, put: PutOnQueue, send: SendResult) -> tuple[Stag
         reads=is_work_queue,
         identify=lambda delivery: identify_message(PROCESS, delivery.body),
         put_back=put_again,
-        has_landed=lambda entry: is_chunk_done(ledger, entry.job, entry.chunk),
+        has_landed=lambda entry: is_chunk_done(ledger, entry.job, entry.chunk, entry.revision),
         on_parked=report,
         wakes=True,
     )
@@ -72,9 +72,9 @@ def _identify_aside(delivery: Delivery) -> Claim | None:
 
 
 def _has_passed(ledger: Ledger, entry: Entry) -> bool:
-    """Check whether nothing of the chunk is set aside any more."""
-    row = find_done(ledger, entry.job, entry.chunk)
-    return row is not None and not row.aside
+    """Check whether nothing of the chunk is set aside any more, or its job ran again."""
+    row = find_done(ledger, entry.job, entry.chunk, entry.revision)
+    return row is not None and (not row.aside or row.revision > (entry.revision or row.revision))
 
 
 def _is_finished(ledger: Ledger, entry: Entry) -> bool:

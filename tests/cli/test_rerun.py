@@ -2,6 +2,8 @@
 
 import json
 import re
+from datetime import UTC, datetime
+from itertools import count
 
 import pytest
 
@@ -117,7 +119,8 @@ def test_a_program_gets_all_that_differs(rerun):
 @pytest.mark.parametrize(
     ("words", "status", "found"),
     [
-        ((), 2, "a rerun that writes is not built yet: add --dry-run"),
+        ((), 2, "say --why to run it again, or --dry-run to compare and write nothing"),
+        (("--why", "x", "--json"), 2, "say --why to run it again, or --dry-run to compare and write nothing"),
         (("--dry-run", "--chunks", "some"), 2, "'some' names no chunks"),
         (("--dry-run", "--workload", "other"), 2, "there is no workload 'other' here (known: sales)"),
     ],
@@ -142,3 +145,75 @@ def test_a_job_that_is_not_there_is_status_1(rerun):
     """As in every command."""
     done = rerun(CODE, "--dry-run", job="nothing-of-the-kind")
     assert (done.returncode, "there is no job" in done.stderr) == (1, True)
+
+
+@pytest.fixture
+def finished(app):
+    """A job that has ended, of its own name."""
+    names = count(1)
+
+    def make():
+        name = f"again-{next(names)}-{id(names)}"
+        queue = app.others.queues.get_queue_client(submission_queue(""))
+        payloads = app.others.blobs.get_container_client(payload_container(""))
+        sales = [{"units": units} for units in (2, 3, 4)]
+        Publisher(queue, payloads, limits=SMALL).submit(job=name, transactions=sales, workload="sales")
+        app.work_off()
+        return name
+
+    return make
+
+
+def test_a_rerun_says_first_what_it_does_and_is_audited(rerun, finished, app, diff):
+    """Without a yes nothing is written. A repeated call of the same revision begins no second run."""
+    job = finished()
+    asked = rerun(CODE, "--why", "tariff corrected", job=job)
+    assert asked.returncode == 1
+    assert (
+        f"job {job} is complete at revision 1. As revision 2, with the deployed code, run again: 2 chunks, 3 tr"
+        in asked.stdout
+    )
+    assert app.read(job).revision == 1
+    for _ in range(2):
+        done = rerun(CODE, "--why", "tariff corrected", "--by", "ann", "--yes", "--if-revision", "1", job=job)
+        assert (done.returncode, done.stdout) == (
+            0,
+            f"job {job} is dispatching at revision 2: `sluice jobs watch {job}`, then `sluice jobs diff {job}`\n",
+        )
+    refused = rerun(CODE, "--why", "once more", job=job)
+    assert (refused.returncode, "it is dispatching: pause or stop it first" in refused.stderr) == (1, True)
+    open_ = diff(job)
+    assert (open_.returncode, "revision 2 has no outputs, the job is dispatching" in open_.stderr) == (1, True)
+    # As by the hint: the command has the clock of this machine.
+    app.app.stages.starter.go_on(job)
+    app.work_off()
+    assert (app.read(job).state.value, app.read(job).revision) == ("complete", 2)
+    found = app.stores.audit.newest(f"{datetime.now(UTC):%Y-%m}", 10, about=job)
+    assert {(one.act.what, one.act.who, one.act.result) for one in found} == {
+        ("job rerun", "ann", "revision 2, dispatching")
+    }
+    same = diff(job)
+    assert (same.returncode, same.stdout.splitlines()) == (
+        0,
+        [
+            f"job {job}, revision 1 -> 2: accepted 3 = 3, rejected 0 = 0, parked 0 = 0",
+            "neither has totals: compare their output lines",
+            "nothing differs",
+        ],
+    )
+
+
+def test_a_diff_of_a_job_that_never_ran_again_says_so(diff, finished):
+    """With the command's ordinary status."""
+    done = diff(finished())
+    assert (done.returncode, "no revision of a run before it has outputs" in done.stderr) == (1, True)
+
+
+@pytest.fixture
+def diff(sluice, app, stack_settings):
+    """Type the comparison of two runs."""
+
+    def typed(job, *words):
+        return sluice("jobs", "diff", job, *words, settings={**stack_settings, "SluiceStorage": app.storage})
+
+    return typed

@@ -232,7 +232,27 @@ def test_a_job_is_paused_as_it_was_seen(house, visitor):
     assert Form(visitor, "/job/long", "Stop long").send("wrong file").status_code == 303
     assert house.stores.ledger.read("long").state is JobState.STOPPED
     page = visitor.get("/job/long").text
-    assert ("not run" in page, '<form class="act"' in page) == (True, False)
+    assert ("not run" in page, page.count('<form class="act"'), "Run long again" in page) == (True, 1, True)
+
+
+def test_a_job_that_has_ended_runs_again_as_it_was_seen(house, visitor):
+    """The page says what that does. Of a job that runs, and of one that is buried, there is no such form."""
+    job = put_job(house.stores, make_job("ended", chunks=10, done=10, state=JobState.COMPLETE))
+    form = Form(visitor, "/job/ended", "Run ended again")
+    assert "Runs all of its 10 chunks" in visitor.get("/job/ended").text
+    changed = house.stores.ledger.commit(job)
+    assert changed is not None
+    refused = form.send()
+    assert (refused.status_code, "was changed since you saw it" in refused.text) == (409, True)
+    form = Form(visitor, "/job/ended", "Run ended again")
+    assert form.send("tariff corrected").status_code == 303
+    found = house.stores.ledger.read("ended")
+    assert (found.state, found.revision, found.run_from, found.done) == (JobState.DISPATCHING, 2, 2, 0)
+    assert (form.send("tariff corrected").status_code, house.stores.ledger.read("ended").revision) == (409, 2)
+    assert [one[1:] for one in acts(house, "ended")] == [("job rerun", "tariff corrected", "revision 2, dispatching")]
+    assert "Run ended again" not in visitor.get("/job/ended").text
+    put_job(house.stores, make_job("buried", state=JobState.BURIED))
+    assert '<form class="act"' not in visitor.get("/job/buried").text
 
 
 def test_a_cause_is_discarded_as_it_was_seen(house, visitor):

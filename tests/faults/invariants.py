@@ -14,7 +14,7 @@ from shared.app import Stores
 from shared.ledger.records import ChunkState, JobState, PlanText, Totals
 from shared.parked.cause_index import CauseIndex, Member
 from shared.parked.entry import EntryState
-from shared.pipeline.outputs import FENCE_KEY
+from shared.pipeline.outputs import FENCE_KEY, Outputs
 
 #: A stream of no bytes is none.
 _NOTHING = zstandard.compress(b"")
@@ -36,6 +36,25 @@ def breaches(world, scenario) -> Iterator[str]:
     yield from (f"{name} is still halted" for name in Stores(connections).fleet.read().halts)
     yield from computed(world, scenario)
     yield from trace(world, scenario)
+
+
+def breaches_of_rerun(world, scenario) -> Iterator[str]:
+    """Yield everything that is wrong after a rerun: each row is of it, and the totals of the run before are as they were."""
+    yield from breaches(world, scenario)
+    stores = Stores(world.observer())
+    for name in world.published:
+        job = stores.ledger.read(name)
+        if job is None or not job.run_from:
+            yield f"{name} did not run again"
+            continue
+        if any(row.revision < job.run_from for row in stores.ledger.rows(name)):
+            yield f"{name} ended with a row of a run before"
+        if Outputs(stores.container("outputs"), name, 1).find_manifest() is None:
+            continue
+        manifests = stores.diff_reader.choose(job, 1, None)
+        found = stores.diff_reader.begin(manifests)
+        if list(stores.diff_reader.compare(manifests, found)) or found.differs or not found.totals.equal:
+            yield f"the totals of revision 1 of {name} are not those of revision {job.revision}"
 
 
 def breaches_of_stopped(world, scenario) -> Iterator[str]:
@@ -156,7 +175,7 @@ def _lines(container, folder, job, parts, wanted):
 
 def _totals(connections, job, wanted, partitions):
     query = connections.tables.get_table_client("totals").query_entities(
-        "PartitionKey ge @first and PartitionKey le @last", parameters={"first": job.job, "last": f"{job.job}!99"}
+        "PartitionKey ge @first and PartitionKey lt @last", parameters={"first": job.job, "last": f'{job.job}"'}
     )
     rows = list(query)
     fences = {row["PartitionKey"]: row["revision"] for row in rows if row["RowKey"] == FENCE_KEY}
@@ -193,7 +212,7 @@ def parked(connections, scenario):
     for entry in table.entries(closed=True):
         if hashlib.sha256(table.body(entry)).hexdigest() != entry.sha256:
             yield f"the bytes of parked {entry.key} are not those that were parked"
-        if entry.state is EntryState.DONE:
+        if entry.state is EntryState.DONE or entry.note.startswith("its job ran again"):
             continue
         if not wanted[entry.stage, entry.reason]:
             yield f"wrongly parked: {entry.job} {entry.key} ({entry.reason}, {entry.state})"
@@ -233,6 +252,9 @@ def unnamed(world, ledger):
         found = set(container.list_blob_names(name_starts_with=f"{name}/groups/")) - named
         # The blob of a result that was extended stays until the job is buried. There may have been several.
         extended = sum(2 for row in rows if row.extends)
+        # Those of a run before are replaced.
+        job = ledger.read(name)
+        extended += job.chunks if job is not None and job.run_from else 0
         if len(found) > lost + met + extended:
             yield f"{len(found)} blobs of results of {name} are named by no row, after {lost} races and {met} faults"
 

@@ -33,7 +33,7 @@ from shared.operating.replay import ReplayPace, Selection
 from shared.pipeline.settle import Received
 from shared.signals import Hint
 from tests.faults.host import StuckError, bury_dead_letter
-from tests.faults.invariants import breaches, breaches_of_stopped
+from tests.faults.invariants import breaches, breaches_of_rerun, breaches_of_stopped
 from tests.faults.plan import KilledError, Plan
 from tests.faults.sales import PERMANENT, UNKNOWN
 from tests.faults.world import (
@@ -394,6 +394,43 @@ def stop_held_again(world, app):
     app.open_gate()
 
 
+def rerun(world, app):
+    """Have a person run the job again, while results of the run before are on their way."""
+    app.plan.stage = "act"
+    app.stores.job_operator.rerun(A, by="ann", why="tariff corrected", revision=1)
+    world.clock.advance(seconds=11)
+    app.host().run()
+
+
+def rerun_again(world, app):
+    """Do that again under the same revision: it begins no second run."""
+    app.host().run()
+    app.stores.job_operator.rerun(A, by="ann", why="tariff corrected", revision=1)
+
+
+def ended(world, app):
+    """Have a job that ended, and that the tick does not look after any more."""
+    accepted(world, app)
+    app.host().run()
+    come_to_rest(world, app)
+
+
+def paused_half(world, app):
+    """Have a job paused, of which one chunk is credited and the results of the others are on their way."""
+    accepted(world, app)
+    app.host(hold_back=only("work-00")).run()
+    letter = world.bus.waiting("results")[0]
+    app.app.settle([Received(letter.body.encode(), letter.id)])
+    world.bus.complete([letter])
+    app.stores.job_operator.pause(A, by="ann", why="wrong tariff")
+
+
+def parked_long_ago(world, app):
+    """Have a job with parked chunks, and the cause removed."""
+    mended_with_parked(world, app)
+    come_to_rest(world, app)
+
+
 def broken(world, app, **shops):
     """Have a job on the work queue whose workload is broken, for two shops or for those that are named."""
     submitted(world, app, found=BROKEN)
@@ -732,6 +769,35 @@ SCENARIOS = (
         stop_held_again,
         world=WholeWorld,
         check=breaches_of_stopped,
+    ),
+    Scenario("rerun", ended, rerun, rerun_again, world=WholeWorld, revisions={A: (2, 2)}, check=breaches_of_rerun),
+    Scenario(
+        "rerun, then all is lost",
+        ended,
+        rerun,
+        rerun_again,
+        forgets=True,
+        world=WholeWorld,
+        revisions={A: (2, 2)},
+        check=breaches_of_rerun,
+    ),
+    Scenario(
+        "rerun of a paused job, its results on their way",
+        paused_half,
+        rerun,
+        rerun_again,
+        world=WholeWorld,
+        revisions={A: (2, 2)},
+        check=breaches_of_rerun,
+    ),
+    Scenario(
+        "rerun of a job with parked entries",
+        parked_long_ago,
+        rerun,
+        rerun_again,
+        world=WholeWorld,
+        revisions={A: (2, 2)},
+        check=breaches_of_rerun,
     ),
     Scenario("process, the bus refuses", accepted, process_refused, runs=3),
     Scenario("process, then the bus loses all", accepted, process_and_lose, runs=6),

@@ -25,6 +25,7 @@ def paused(world, process):
         halts=one.halts,
         finish=finish,
         pending=pending,
+        parked=None,
         audit=audit,
         hints=world.signals,
         clock=world.clock,

@@ -27,6 +27,7 @@ class Claim:
 
     stage: str
     state: str = EntryState.OPEN
+    revision: int | None = None
 
 
 class Parked:
@@ -237,3 +238,14 @@ def test_an_entry_that_outlived_its_reason_keeps_no_job(  # noqa: PLR0917 - fixt
     parked.open.append(Claim("transactions"))
     assert retention.follow(due(world, one, 31)[0], LONG) == is_buried
     assert [entry.state for entry in parked.closed] == [EntryState.DONE] * is_buried
+
+
+@pytest.mark.parametrize(("revision", "is_buried"), [(1, True), (2, False)])
+def test_an_entry_of_a_run_before_the_last_one_keeps_no_job(  # noqa: PLR0917 - fixtures and cases
+    world, one, retention, parked, revision, is_buried
+):
+    """It was parked late, and a replay of it has no effect."""
+    retention.begin(finished(world, one))
+    world.ledger.commit(replace(world.ledger.read(world.job), run_from=2, revision=2))
+    parked.open.append(Claim("process", revision=revision))
+    assert retention.follow(due(world, one, 31)[0], LONG) is is_buried

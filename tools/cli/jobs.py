@@ -11,7 +11,7 @@ import typer
 
 from shared.app import Stores
 from shared.errors import SettingsError
-from shared.ledger import Job, JobState, Wanted
+from shared.ledger import Job, JobState, Wanted, refuse_rerun
 from shared.operating import (
     LEAST,
     MOST_AT_THE_DOOR,
@@ -23,6 +23,7 @@ from shared.operating import (
 )
 from shared.parked import Entry
 from tools.cli import job_view as view, rerun
+from tools.cli.diff_view import diff_in_words, list_diff_pieces
 from tools.cli.options import (
     FORMER_NAMES,
     PROBLEM_FOUND,
@@ -277,24 +278,36 @@ def resume_job(
 @app.command("rerun")
 def rerun_job(  # noqa: PLR0913 - each option of the command is an argument
     job: JobArgument,
+    by: ByOption,
+    why: WhyOption = "",
     settings: SettingsOption = None,
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Compare and write nothing. It must be said.")] = False,
+    if_revision: Annotated[
+        int | None, typer.Option(min=1, help="Only a job at this revision. One that ran again since is left alone.")
+    ] = None,
+    yes: YesOption = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Compare some chunks here, with the code of this folder; write nothing.")
+    ] = False,
     chunks: Annotated[
-        str, typer.Option(metavar="SHARE", help="Evenly spaced chunks: a share such as 1%, a number of them, or all.")
+        str, typer.Option(metavar="SHARE", help="Dry run: evenly spaced chunks, as 1%, a number of them, or all.")
     ] = "1%",
-    workload: Annotated[str | None, typer.Option(help="Run this workload in place of the job's.")] = None,
+    workload: Annotated[str | None, typer.Option(help="Dry run: this workload in place of the job's.")] = None,
     calls_outside: Annotated[
-        bool, typer.Option("--calls-outside", help="Also a workload whose map is async, or has limits.")
+        bool, typer.Option("--calls-outside", help="Dry run: also a workload whose map is async, or has limits.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run stored chunks of a job in this process, with the code of this folder, and compare with their results.
+    """Run all of a job again with the deployed code, under its next revision. The outputs of the run before stay.
 
-    Status: 0 nothing differs, 1 something differs or cannot be compared, 2 the call makes no sense.
+    With --dry-run: run stored chunks in this process, with the code of this folder, and compare with their results.
+    Status then: 0 nothing differs, 1 something differs or cannot be compared, 2 the call makes no sense.
     """
     if not dry_run:
-        end("a rerun that writes is not built yet: add --dry-run, which compares and writes nothing", WRONG_CALL)
+        if not why or as_json:
+            end("say --why to run it again, or --dry-run to compare and write nothing", WRONG_CALL)
+        _run_again(job, by, why, settings, if_revision, yes=yes)
+        return
     try:
         choose_chunks(chunks, 1)
     except ValueError as error:
@@ -312,6 +325,55 @@ def rerun_job(  # noqa: PLR0913 - each option of the command is an argument
         )
     typer.echo(json.dumps(rerun.run_document(ran)) if as_json else "\n".join(rerun.in_words(ran)))
     if ran.differs:
+        raise typer.Exit(PROBLEM_FOUND)
+
+
+def _run_again(  # noqa: PLR0913 - options of the command
+    job: str, by: str, why: str, settings: Path | None, revision: int | None, *, yes: bool
+) -> None:
+    with connected(settings) as connections:
+        stores = Stores(connections)
+        found = find_job(stores, job)
+        lines = rerun.find_lines(found, settings)
+        if not yes and not refuse_rerun(found):
+            typer.confirm(f"{rerun.forecast_words(found)}. Run it again?", abort=True)
+        # The revision that the person saw: a repeated call begins no second run.
+        saw = found.revision if revision is None else revision
+        begun = stores.job_operator.rerun(found.job, by=by, why=why, revision=saw, lines=lines)
+    typer.echo(
+        f"job {begun.job} is {begun.state.value} at revision {begun.revision}: `sluice jobs watch {begun.job}`, then "
+        f"`sluice jobs diff {begun.job}`"
+    )
+
+
+@app.command("diff")
+def diff_runs(
+    job: JobArgument,
+    *,
+    before: Annotated[
+        int | None, typer.Option("--from", min=1, help="A revision; else the last of the run before.")
+    ] = None,
+    now: Annotated[int | None, typer.Option("--to", min=1, help="A revision; else the last one.")] = None,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare the totals of two runs of a job by account, as they are stored.
+
+    Status: 0 nothing differs, 1 something differs or cannot be compared, 2 the call makes no sense.
+    """
+    with connected(settings) as connections:
+        stores = Stores(connections)
+        reader = stores.diff_reader
+        manifests = reader.choose(find_job(stores, job), before, now)
+        found = reader.begin(manifests)
+        changes = reader.compare(manifests, found)
+        if as_json:
+            for piece in list_diff_pieces(found, changes):
+                typer.echo(piece, nl=False)
+            typer.echo()
+        else:
+            typer.echo("\n".join(diff_in_words(found, changes)))
+    if found.differs:
         raise typer.Exit(PROBLEM_FOUND)
 
 

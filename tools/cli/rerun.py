@@ -1,4 +1,4 @@
-"""`sluice jobs rerun JOB --dry-run`: runs chunks of a job with the code of this folder, and shows what differs."""
+"""`sluice jobs rerun`: what it will do, and with `--dry-run` what differs in chunks that run with the code of this folder."""
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from shared.app import Stores, build_dry_runner
 from shared.errors import CallsOutsideError, DryRunError, UnknownWorkloadError
 from shared.grammar import minus, texts
-from shared.ledger import Job, Portion
+from shared.ledger import Job, Portion, describe_state
 from shared.operating import (
     AccountChange,
     ChunkDifference,
@@ -27,10 +27,12 @@ from shared.operating import (
     TotalsDifference,
 )
 from shared.settings import Settings
+from shared.usage import bill_of, load as load_prices
+from shared.workloads import has_lines
 from tools.cli.loaded import load_workloads
 from tools.cli.options import WRONG_CALL, end
 from tools.cli.screen import clean
-from tools.cli.settings_file import add_app_to_path, load_connected
+from tools.cli.settings_file import add_app_to_path, load, load_connected
 
 #: Differences of one kind that a person sees; JSON has more.
 SHOWN: Final = 10
@@ -62,6 +64,30 @@ def run_dry(  # noqa: PLR0913 - the options of the command
             end(str(error), WRONG_CALL)
 
 
+def find_lines(job: Job, settings: Path | None) -> bool | None:
+    """Return whether the workload of this folder makes lines, which is to be the deployed one. None: it is not here."""
+    environ = load(settings)
+    if not environ.get("SLUICE_WORKLOADS"):
+        return None
+    add_app_to_path(settings)
+    known = load_workloads(environ["SLUICE_WORKLOADS"], environ)
+    return has_lines(known.find(job.workload)) if job.workload in known else None
+
+
+def forecast_words(job: Job) -> str:
+    """Return what a rerun does, and what the last run took."""
+    ran = job.totals.items
+    took = (
+        f"the {ran:,} of the last run took {job.milliseconds / 1000:,.1f} s of work" if ran else "none of them has run"
+    )
+    bill = bill_of(job, load_prices())
+    return (
+        f"job {job.job} is {describe_state(job)} at revision {job.revision}. As revision {job.revision + 1}, with the deployed code, "
+        f"run again: {job.chunks:,} chunks, {job.items:,} transactions; {took}, and its requests so far cost "
+        f"{bill.total:.4f} {bill.prices.currency}. The outputs of the run before stay"
+    )
+
+
 @contextmanager
 def _progress(job: str, *, is_shown: bool) -> Iterator[Callable[[int, int], None]]:
     # On stderr, so that the output can be piped; nothing is drawn where there is no terminal.
@@ -83,7 +109,9 @@ def _progress(job: str, *, is_shown: bool) -> Iterator[Callable[[int, int], None
 
 def in_words(run: DryRun) -> list[str]:
     """Return the findings of a dry run for a person."""
-    accepted, rejected = (_sides(Sides(one.before.items, one.now.items)) for one in (run.accepted, run.rejected))
+    accepted, rejected = (
+        describe_sides(Sides(one.before.items, one.now.items)) for one in (run.accepted, run.rejected)
+    )
     compared = (
         f"{run.compared:,} of {run.chunks:,} chunks ({run.transactions:,} transactions) of revision {run.revision}"
     )
@@ -104,7 +132,7 @@ def in_words(run: DryRun) -> list[str]:
         ),
         *_first(
             run.lines,
-            f"lines that are others, of {_sides(run.line_counts)}",
+            f"lines that are others, of {describe_sides(run.line_counts)}",
             lambda one: f"chunk {one.chunk}, line {one.place}: {one.before or 'none'} -> {one.now or 'none'}",
         ),
         *_describe_totals(run),
@@ -113,7 +141,8 @@ def in_words(run: DryRun) -> list[str]:
     return [clean(line).plain for line in lines]
 
 
-def _sides(sides: Sides[int]) -> str:
+def describe_sides(sides: Sides[int]) -> str:
+    """Return two numbers."""
     return f"{sides.before:,} {'=' if sides.before == sides.now else '->'} {sides.now:,}"
 
 
@@ -144,7 +173,9 @@ def _describe_failure(one: ChunkFailure) -> str:
 
 
 def _describe_chunk(one: ChunkDifference) -> str:
-    accepted, rejected = (_sides(Sides(each.before.items, each.now.items)) for each in (one.accepted, one.rejected))
+    accepted, rejected = (
+        describe_sides(Sides(each.before.items, each.now.items)) for each in (one.accepted, one.rejected)
+    )
     return f"accepted {accepted}, rejected {rejected}, {one.lines:,} other lines"
 
 
@@ -153,19 +184,23 @@ def _describe_totals(run: DryRun) -> Iterator[str]:
         yield "totals were not compared: chunks that fail are missing in them"
         return
     changes = run.totals.changes
-    new, gone = (sum(getattr(one, side) is None for one in changes) for side in ("before", "now"))
-    differ = len(changes) - new - gone
-    said = f"accounts {run.totals.equal + len(changes):,}: {run.totals.equal:,} equal, {differ:,} differ, {new:,} new, {gone:,} gone"
-    amounts = ", ".join(f"{name} {amount:+f}" for name, amount in run.totals.amounts.items())
-    if run.totals.equal or changes:
-        yield "; ".join(filter(None, (said, amounts)))
-    yield from (f"  {_describe_account(one)}" for one in changes[:SHOWN])
+    yield from describe_counts(run.totals)
+    yield from (f"  {describe_account(one)}" for one in changes[:SHOWN])
     if len(changes) > SHOWN:
         yield "  …  all: --json"
     yield from _describe_output(run.output)
 
 
-def _describe_account(one: AccountChange) -> str:
+def describe_counts(totals: TotalsDifference) -> Iterator[str]:
+    """Yield how many accounts differ, and by how much, if there are any."""
+    found = f"{totals.equal:,} equal, {totals.differ:,} differ, {totals.new:,} new, {totals.gone:,} gone"
+    amounts = ", ".join(f"{name} {amount:+f}" for name, amount in totals.amounts.items())
+    if totals.equal or totals.changed:
+        yield "; ".join(filter(None, (f"accounts {totals.equal + totals.changed:,}: {found}", amounts)))
+
+
+def describe_account(one: AccountChange) -> str:
+    """Return an account with its total before and now."""
     if one.before is None or one.now is None:
         side, properties = ("new", one.now) if one.before is None else ("gone", one.before)
         return f"{one.account} {side}: {_join(properties or {})}"
@@ -183,7 +218,7 @@ def _join(properties: Mapping[str, Any]) -> str:
 def _describe_output(output: Sides[LineSum]) -> Iterator[str]:
     is_same = output.now.is_same(output.before)
     if output.before.count or output.now.count:
-        yield f"output lines {_sides(Sides(output.before.count, output.now.count))}, {'equal' if is_same else 'others'}"
+        yield f"output lines {describe_sides(Sides(output.before.count, output.now.count))}, {'equal' if is_same else 'others'}"
     if is_same:
         return
     for sign, lines in (("-", output.before.list_missing(output.now)), ("+", output.now.list_missing(output.before))):
@@ -207,13 +242,13 @@ def run_document(run: DryRun) -> dict[str, Any]:
             "fail": run.failures.count,
             "without_result": run.missing.count,
         },
-        "accepted": _portions(run.accepted),
-        "rejected": _portions(run.rejected),
+        "accepted": portions_document(run.accepted),
+        "rejected": portions_document(run.rejected),
         "differing": [
             {
                 "chunk": one.chunk,
-                "accepted": _portions(one.accepted),
-                "rejected": _portions(one.rejected),
+                "accepted": portions_document(one.accepted),
+                "rejected": portions_document(one.rejected),
                 "rejections": one.rejections,
                 "lines": one.lines,
             }
@@ -232,7 +267,8 @@ def run_document(run: DryRun) -> dict[str, Any]:
     }
 
 
-def _portions(sides: Sides[Portion]) -> dict[str, Any]:
+def portions_document(sides: Sides[Portion]) -> dict[str, Any]:
+    """Return two portions for a program."""
     return {name: {"items": one.items, "sums": texts(one.sums)} for name, one in sides._asdict().items()}
 
 
@@ -241,10 +277,13 @@ def _totals_document(run: DryRun, totals: TotalsDifference) -> dict[str, Any]:
         "stored": run.is_whole,
         "equal": totals.equal,
         "amounts": texts(totals.amounts),
-        "accounts": [
-            {"account": one.account, "total_before": one.before, "total_now": one.now} for one in totals.changes
-        ],
+        "accounts": [account_document(one) for one in totals.changes],
     }
+
+
+def account_document(one: AccountChange) -> dict[str, Any]:
+    """Return an account that differs for a program."""
+    return {"account": one.account, "total_before": one.before, "total_now": one.now}
 
 
 def _output_document(output: Sides[LineSum]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from capabilities.console.visit import Download, Page, Visit
 from shared.azure import Charge
 from shared.errors import ActStaleError, JobStateError, ListPlaceError, TooManyHaltsError
 from shared.grammar import texts
-from shared.ledger import CLOSED, Job, JobState, Listed, Wanted
+from shared.ledger import CLOSED, Job, JobState, Listed, Wanted, refuse_rerun
 from shared.operating import (
     NOT_RECORDED,
     WRITTEN,
@@ -108,11 +108,13 @@ def show_job(visit: Visit, job: str) -> Page:
         "refused": [(one, describe_refused(one, look.job)) for one in look.refused],
         "story": list(_tell_story(look.job)),
         "files": _list_files(look.job),
+        "is_open": look.job.state not in CLOSED,
+        "may_run_again": not refuse_rerun(look.job),
         **_list_sums(look.job),
         **_draw_chunks(visit, look),
         **_price_job(visit, look.job),
     }
-    acts = "" if look.job.state in CLOSED else "job_acts.html"
+    acts = "" if look.job.state in CLOSED and refuse_rerun(look.job) else "job_acts.html"
     return Page(title=title, section="jobs", template="job.html", values=values, looks_again=True, acts=acts)
 
 
@@ -140,6 +142,11 @@ def pause_job(visit: Visit, job: str) -> Page | str:
 def stop_job(visit: Visit, job: str) -> Page | str:
     """Stop a job as the person saw it, and go to its page."""
     return _act(visit, job, "stop", visit.view.stores.job_operator.stop)
+
+
+def rerun_job(visit: Visit, job: str) -> Page | str:
+    """Run a job again as the person saw it, and go to its page."""
+    return _act(visit, job, "rerun", visit.view.stores.job_operator.rerun)
 
 
 def resume_job(visit: Visit, job: str) -> Page | str:
@@ -209,7 +216,7 @@ def _draw_chunks(visit: Visit, look: JobLook) -> Mapping[str, Any]:
     if job is None or not job.chunks or (job.chunks > _READ_AT_ONCE and not is_wanted):
         return {"cells": [], "chunks_wanted": is_wanted}
     # Without an ended chunk there is no row to read.
-    rows = visit.view.stores.ledger.rows(job.job) if job.ended_chunks else ()
+    rows = filter(job.counts, visit.view.stores.ledger.rows(job.job)) if job.ended_chunks else ()
     retried = {chunk for one in look.retried if (chunk := chunk_of_key(one.key)) is not None}
     return {
         **asdict(draw_grid(job.chunks, {row.chunk: row.state for row in rows}, retried)),
