@@ -63,6 +63,7 @@ from shared.pipeline import (
     FinishCall,
     GroupBlobs,
     Halts,
+    JobBytes,
     PlanStore,
     ReadyTable,
     ResultStore,
@@ -222,6 +223,11 @@ class Stores(Closing):
             warm=warm,
             clock=self.clock,
         )
+
+    @property
+    def job_bytes(self) -> JobBytes:
+        """The bytes of a job, for its retention and its erasure."""
+        return JobBytes(ledger=self.ledger, plans=self.plans, container=self.container)
 
     @property
     def job_operator(self) -> JobOperator:

@@ -11,7 +11,7 @@
 - `halts` takes the messages of paused jobs out of the queues.
 - `outputs` writes the end of a job, totals too; `dispatch` requests it.
 - `sweep` follows the pointers to jobs at every tick, and finds messages that no instance was woken for.
-- `cleanup` deletes old bytes and repairs containers.
+- `cleanup` deletes old bytes and repairs containers. `job_bytes` knows those of one job.
 """
 
 from shared.pipeline.accept import Acceptance as Acceptance, Arrivals as Arrivals, accept_stage as accept_stage
@@ -25,7 +25,6 @@ from shared.pipeline.call_limits import (
     find_slow as find_slow,
 )
 from shared.pipeline.cleanup import (
-    MOST_OF_A_BATCH as MOST_OF_A_BATCH,
     Net as Net,
     Orphans as Orphans,
     Retention as Retention,
@@ -53,6 +52,7 @@ from shared.pipeline.finish import (
 )
 from shared.pipeline.finish_blobs import SHARDS as SHARDS, SPAN_BYTES as SPAN_BYTES, choose_shards as choose_shards
 from shared.pipeline.halts import GRACE as GRACE, HaltFollower as HaltFollower, Halts as Halts
+from shared.pipeline.job_bytes import MOST_OF_A_BATCH as MOST_OF_A_BATCH, JobBytes as JobBytes
 from shared.pipeline.line_parts import read_lines as read_lines
 from shared.pipeline.outputs import (
     Outputs as Outputs,

@@ -167,6 +167,8 @@ def no_outputs_words(job: Job) -> str:
         return "its retention is over, and its outputs with it"
     if job.state is JobState.STOPPED:
         return "nothing of it is published"
+    if job.state is JobState.ERASED:
+        return "they were erased with it"
     return f"outputs come at its end: sluice jobs watch {job.job}"
 
 
