@@ -488,9 +488,10 @@ def erase(job: Job, by: str, why: str, now: datetime) -> Job:
 
 def note_proof(job: Job, counts: Mapping[str, int], now: datetime) -> Job:
     """Note that nothing of an erased job is left, in how many places that was looked for, and forget what led there."""
-    if job.state is not JobState.ERASED or job.proven_at is not None:
+    if job.state is not JobState.ERASED or job.proof == counts:
         return job
-    return replace(job, plan=None, file=None, lane=None, put_until=None, proven_at=now, proof=counts)
+    proven_at = job.proven_at or now
+    return replace(job, plan=None, file=None, lane=None, put_until=None, proven_at=proven_at, proof=counts)
 
 
 def _require_plan(job: Job, tried: str) -> None:

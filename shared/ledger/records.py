@@ -345,10 +345,10 @@ class Job:
     ) -> Self:
         """Build the new job of a submission, without a plan. `trace` is the trace context of its acceptance."""
         given: dict[str, Any] = {name: getattr(submission, name) for name in select_fields(Job, "given")}
-        declared, content = dict(submission.declared.sums), submission.content
-        file = content.name if isinstance(content, FileBlob) else None
-        more = {"declared": declared, "trace": trace, "lines": lines, "file": file}
-        return cls(**given, content_hash=content_hash, accepted_at=now, **more)
+        given["declared"] = dict(submission.declared.sums)
+        if isinstance(submission.content, FileBlob):
+            given["file"] = submission.content.name
+        return cls(**given, content_hash=content_hash, accepted_at=now, trace=trace, lines=lines)
 
     def tombstone(self) -> "Job":
         """Return the buried job, with only the fields that are kept."""

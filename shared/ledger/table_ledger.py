@@ -214,6 +214,16 @@ class JobList:
         with expecting_an_answer(f"list job {job.job!r}"):
             self._index.upsert_entity(_entity(job), mode=mode)
 
+    def has_former_news(self, job: Job) -> bool:
+        """Check whether the line of a closed job has news of before its end, which a slow process may write again."""
+        line = _entity(job)
+        with expecting_an_answer(f"read the line of job {job.job!r}"):
+            try:
+                found = self._index.get_entity(line["PartitionKey"], line["RowKey"])
+            except ResourceNotFoundError:
+                return False
+        return any(name.startswith("open") for name in found)
+
     def newest(self, limit: int) -> list[Listed]:
         """Return the latest jobs, the newest first."""
         with expecting_an_answer("list the jobs"):

@@ -6,6 +6,7 @@ Reading order:
 - `gate_acts`: gates are opened and closed; all gates, with the work behind each
 - `timetable_acts`: timetables are set and ended, and their next opening is planned
 - `job_acts`: jobs are paused and resumed, rules put in force; a job with everything around it, and the lines that it made
+- `erase_acts`: jobs are erased, and what the account keeps of removed blobs
 - `prefixes`: the one name that a person typed the beginning of
 - `parked_acts`: parked messages are replayed by cause, or discarded; the transactions of each
 - `replay`, `replay_record`: a selection is replayed as a row, which any process steps
@@ -33,6 +34,7 @@ from shared.operating.dry_run import (
     MissingResult as MissingResult,
     choose_chunks as choose_chunks,
 )
+from shared.operating.erase_acts import JobEraser as JobEraser, list_dependants as list_dependants
 from shared.operating.gate_acts import (
     GateActResult as GateActResult,
     GateReader as GateReader,

@@ -12,6 +12,7 @@
 - `outputs` writes the end of a job, totals too; `dispatch` requests it.
 - `sweep` follows the pointers to jobs at every tick, and finds messages that no instance was woken for.
 - `cleanup` deletes old bytes and repairs containers. `job_bytes` knows those of one job.
+- `remains` removes and finds all that is left of a job that is erased. `erasures` proves that nothing is.
 """
 
 from shared.pipeline.accept import Acceptance as Acceptance, Arrivals as Arrivals, accept_stage as accept_stage
@@ -43,6 +44,7 @@ from shared.pipeline.dispatch import (
     Overtaking as Overtaking,
     Waking as Waking,
 )
+from shared.pipeline.erasures import SECOND_LOOK as SECOND_LOOK, Erasures as Erasures
 from shared.pipeline.feed import Feeder as Feeder
 from shared.pipeline.finish import (
     Finisher as Finisher,
@@ -79,6 +81,7 @@ from shared.pipeline.process import (
     work_stages as work_stages,
 )
 from shared.pipeline.ready import ReadyTable as ReadyTable
+from shared.pipeline.remains import Remains as Remains
 from shared.pipeline.results import (
     LOOKS_PROPERTY as LOOKS_PROPERTY,
     BusResults as BusResults,

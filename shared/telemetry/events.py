@@ -177,8 +177,22 @@ RESULT_DIFFERS: Final = LogEvent(
     remedy="make the workload give the same partial for the same transactions; nothing is counted twice",
     alert=Alert(severity=Severity.WARNING),
 )
+ERASE_UNPROVEN: Final = LogEvent(
+    name="sluice.erase.unproven",
+    level=ERROR,
+    fields=("job", "left"),
+    meaning="a job was erased, and it is not proven that nothing of it is left: something is there, or may still come",
+    remedy="read `left`: a leased blob, a queue that nothing reads, or results that no process settles; the tick looks again",
+    alert=Alert(severity=Severity.ERROR),
+)
 # --- parked ---
 
+MESSAGE_DROPPED: Final = LogEvent(
+    name="sluice.message.dropped",
+    level=INFO,
+    fields=("job", "key", "stage"),
+    meaning="a message failed for good, and was dropped: its job is stopped, buried or erased",
+)
 MESSAGE_PARKED: Final = LogEvent(
     name="sluice.message.parked",
     level=WARNING,
