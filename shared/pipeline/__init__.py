@@ -81,7 +81,7 @@ from shared.pipeline.process import (
     work_stages as work_stages,
 )
 from shared.pipeline.ready import ReadyTable as ReadyTable
-from shared.pipeline.remains import Remains as Remains
+from shared.pipeline.remains import CONTAINERS as CONTAINERS, Remains as Remains
 from shared.pipeline.results import (
     LOOKS_PROPERTY as LOOKS_PROPERTY,
     BusResults as BusResults,
