@@ -34,7 +34,7 @@ from shared.operating.dry_run import (
     MissingResult as MissingResult,
     choose_chunks as choose_chunks,
 )
-from shared.operating.erase_acts import JobEraser as JobEraser, list_dependants as list_dependants
+from shared.operating.erase_acts import JobEraser as JobEraser, describe_proof as describe_proof
 from shared.operating.gate_acts import (
     GateActResult as GateActResult,
     GateReader as GateReader,

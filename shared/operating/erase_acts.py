@@ -6,7 +6,8 @@ goes on by the pointer. It proves later that nothing is left.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
+from math import inf
 
 from shared.clock import Clock
 from shared.errors import ActStaleError, JobStateError
@@ -14,7 +15,7 @@ from shared.grammar import check_blob
 from shared.ledger import CLOSED, Job, JobState, Ledger, Written, counting, erase, stop
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
 from shared.pending import ERASE_POINTER, OUTBOX_POINTER, PendingTable, Pointer
-from shared.pipeline import GRACE, Halts, Remains, event_of
+from shared.pipeline import GRACE, SECOND_LOOK, Halts, Remains, event_of
 
 
 def list_dependants(job: Job) -> Sequence[str]:
@@ -58,12 +59,14 @@ class JobEraser:
         file: str | None = None,
         seen: str | None = None,
         named: ActKey | None = None,
+        seconds: float = inf,
     ) -> Job:
         """Erase the job and return its row. An open one is stopped by the same write. An erased one is removed again.
 
         `also`: other jobs that are erased with it. `file`: the publisher's file, for a job whose row names none.
+        `seconds`: how long this call removes; then the tick goes on.
         """
-        now = self.clock.now()
+        now, until = self.clock.now(), self.clock.monotonic() + seconds
         if file is not None:
             check_blob(file)
 
@@ -75,20 +78,21 @@ class JobEraser:
             return _decide(job, by, why, now, file)
 
         job = self.check(job_id, also)
-        decide(job)
-        if job.state is not JobState.ERASED:
+        if decide(job) is not job:
             self.halts.check_room(job_id)
         with self.audit.record(AuditedAct(by, "job erase", job_id, why), named) as command:
-            pointers = [Pointer(ERASE_POINTER, now + GRACE, job_id)] if job.proven_at is None else []
-            pointers += [] if job.state in CLOSED else [Pointer(OUTBOX_POINTER, now + GRACE, job_id)]
-            if pointers:
-                self.pending.add_all(pointers)
             erased = job
             if job.state is not JobState.ERASED:
+                kinds = [ERASE_POINTER] if job.state in CLOSED else [ERASE_POINTER, OUTBOX_POINTER]
+                self.pending.add_all([Pointer(kind, now + GRACE, job_id) for kind in kinds])
                 with counting():
                     erased = self.halts.change(job, decide, tried="erase the job") or job
+                if self.clock.now() >= now + GRACE:
+                    # The tick may have removed it as a pointer to nothing.
+                    self.pending.add(Pointer(ERASE_POINTER, self.clock.now(), job_id))
             for _ in self.remains.remove(erased):
-                """A person waits for the end of it."""
+                if self.clock.monotonic() >= until:
+                    break
             command.result = erased.state.value
         return erased
 
@@ -102,3 +106,19 @@ def _decide(job: Job, by: str, why: str, now: datetime, file: str | None) -> Job
         return erased
     # Its consumers hear of its end, as of any job that is stopped.
     return Written(erased, messages=[event_of(stop(job, by, why, now))])
+
+
+def describe_proof(job: Job) -> str:
+    """Return how far it is proven that nothing of an erased job is left."""
+    if job.erased_at is None:
+        return ""
+    erased = f"erased {_time(job.erased_at)} by {job.by}"
+    if job.proven_at is None or job.proof is None:
+        return f"{erased}; proof follows when its queues are empty: sluice jobs show {job.job}"
+    looked = ", ".join(f"{job.proof[name]} {name}" for name in ("tables", "containers", "queues"))
+    second = "second look done" if job.proof["looks"] > 1 else f"second look on {job.proven_at + SECOND_LOOK:%Y-%m-%d}"
+    return f"{erased}, proven {_time(job.proven_at)}: {looked} looked at, {job.proof['found']} found; {second}"
+
+
+def _time(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}"

@@ -232,7 +232,21 @@ def test_a_job_is_paused_as_it_was_seen(house, visitor):
     assert Form(visitor, "/job/long", "Stop long").send("wrong file").status_code == 303
     assert house.stores.ledger.read("long").state is JobState.STOPPED
     page = visitor.get("/job/long").text
-    assert ("not run" in page, '<form class="act"' in page) == (True, False)
+    assert ("not run" in page, "Stop long" in page) == (True, False)
+
+
+def test_a_job_is_erased_whose_id_is_typed(house, visitor):
+    """Another id does nothing. The page then has the proof, and no form."""
+    put_job(house.stores, make_job("gone", chunks=2, done=2, state=JobState.COMPLETE))
+    form = Form(visitor, "/job/gone", "Erase gone")
+    assert form.send("request 4711", typed="other").status_code == 400
+    assert house.stores.ledger.read("gone").state is JobState.COMPLETE
+    assert form.send("request 4711", typed="gone").status_code == 303
+    found = house.stores.ledger.read("gone")
+    assert (found.state, found.by, found.problem) == (JobState.ERASED, "dana", "request 4711")
+    assert [one[1:] for one in acts(house, "gone")] == [("job erase", "request 4711", "erased")]
+    page = visitor.get("/job/gone").text
+    assert ("by dana; proof follows" in page, '<form class="act"' in page) == (True, False)
 
 
 def test_a_cause_is_discarded_as_it_was_seen(house, visitor):

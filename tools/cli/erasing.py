@@ -1,4 +1,4 @@
-"""What `sluice jobs erase` and `sluice jobs show` say: what goes, what the account keeps of it, and the proof."""
+"""What `sluice jobs erase` says: what goes for good, and what the account keeps of it."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -11,7 +11,7 @@ from shared.errors import PlanLostError
 from shared.grammar import room_of
 from shared.ledger import Job, PlanBlob
 from shared.operating import read_keeping
-from shared.pipeline import CONTAINERS, SECOND_LOOK
+from shared.pipeline import CONTAINERS
 from shared.topology import payload_container
 from tools.cli.options import end
 
@@ -47,19 +47,3 @@ def list_kept(stores: Stores, jobs: Sequence[Job]) -> Iterator[str]:
     names = [payload_container(room) for room in sorted({room_of(job.job) for job in jobs})]
     containers = [*names, *(name for name in CONTAINERS if name != payload_container())]
     return read_keeping(stores.connections.blobs, containers).words(datetime.now(UTC))
-
-
-def describe_proof(job: Job) -> str:
-    """Return how far it is proven that nothing of an erased job is left."""
-    if job.erased_at is None:
-        return ""
-    erased = f"erased {_time(job.erased_at)} by {job.by}"
-    if job.proven_at is None or job.proof is None:
-        return f"{erased}; proof follows when its queues are empty: sluice jobs show {job.job}"
-    looked = ", ".join(f"{job.proof[name]} {name}" for name in ("tables", "containers", "queues"))
-    second = "second look done" if job.proof["looks"] > 1 else f"second look on {job.proven_at + SECOND_LOOK:%Y-%m-%d}"
-    return f"{erased}, proven {_time(job.proven_at)}: {looked} looked at, {job.proof['found']} found; {second}"
-
-
-def _time(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}"

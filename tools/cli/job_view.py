@@ -21,9 +21,8 @@ from shared.ledger import (
     describe_state,
     read_progress,
 )
-from shared.operating import NOT_RECORDED, JobLook, describe_refused, explain_pace
+from shared.operating import NOT_RECORDED, JobLook, describe_proof, describe_refused, explain_pace
 from shared.parked import Entry
-from tools.cli.erasing import describe_proof
 from tools.cli.gate_view import age
 from tools.cli.parked_view import entry_document
 from tools.cli.screen import clean

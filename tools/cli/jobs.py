@@ -19,6 +19,7 @@ from shared.operating import (
     OutputKind,
     choose_chunks,
     complete_prefix,
+    describe_proof,
     group_later,
 )
 from shared.parked import Entry
@@ -279,7 +280,7 @@ def erase_jobs(  # noqa: PLR0913 - each option of the command is an argument
             erasing.make_sure(stores, found, file)
         for name in names:
             erased = stores.job_eraser.erase(name, by=by, why=why, also=names, file=file)
-            typer.echo(f"job {name} is {erasing.describe_proof(erased)}")
+            typer.echo(f"job {name} is {describe_proof(erased)}")
         if yes:
             for words in erasing.list_kept(stores, found):
                 typer.echo(words)
