@@ -69,6 +69,11 @@ def shard_partition(job: str, shard: int, run_from: int = 0) -> str:
     return f"{run_partition(job, run_from)}{'-' if run_from else _SHARD}{shard:02}"
 
 
+def end_of_shards(job: str) -> str:
+    """Return what lies behind each partition of a job's totals, of every run, and before that of any other job."""
+    return f"{job}{chr(ord(_SHARD) + 1)}"
+
+
 def is_job(text: str) -> bool:
     """Check a job's internal id: a publisher's name, after its room if it has one."""
     room, join, job = text.rpartition(_JOIN)

@@ -75,6 +75,11 @@ class Reason(ReasonCode):
         "its job id was used for other content before",
         "send it under another job id, or the first content again",
     )
+    ERASED = (
+        "erased",
+        "the job of this id was erased",
+        "send it under another job id, if it may be kept again",
+    )
     # The declared payload.
     PAYLOAD_FORM = "payload_form", "there is not exactly one payload", "send one of items, payload.inline, payload.blob"
     EMPTY = "empty", "it has no transactions", "send at least one, or nothing at all"

@@ -27,6 +27,7 @@ from shared.operating import DryRunner, EntryReader
 from shared.parked import drain_poison, park_dead_result
 from shared.payload import WORK, PayloadReader, PayloadStores
 from shared.pending import (
+    ERASE_POINTER,
     FEED_POINTER,
     FRONT_POINTER,
     GATE_POINTER,
@@ -153,6 +154,7 @@ def build_tick(stages: AppStages, net: Net, parts: Sequence[BuiltPart] = ()) -> 
     warming = stages.settings.capability("warming")
     timetabler = stores.build_timetabler(warming.choice if warming else None)
     followers.register(TIMETABLE_POINTER, lambda pointer, _until: timetabler.follow(pointer), turn=1)
+    followers.register(ERASE_POINTER, stages.erasures.follow, turn=2)
     kept = stages.settings.retention
     followers.register(ROLL_POINTER, lambda pointer, _until: stores.rolls.follow(pointer, kept), turn=2)
     followers.register(ROOM_POINTER, lambda pointer, _until: keeper.follow(pointer), turn=2)

@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from threading import Event
 
 from shared.app.stores import VISIBILITY, Stores
+from shared.azure import read_front
 from shared.concurrency import LOOK_EVERY, Following, Foresight, Gauge, QueueDepths, Tuning
 from shared.dequeue import (
     DepthSample,
@@ -36,6 +37,7 @@ from shared.pipeline import (
     DirectPuts,
     Dispatcher,
     Enclosing,
+    Erasures,
     Feeder,
     FinishCall,
     Finisher,
@@ -382,8 +384,7 @@ class AppStages:
                 ledger=stores.ledger,
                 parked=stores.parked_table,
                 pending=stores.pending,
-                plans=stores.plans,
-                container=stores.container,
+                bytes=stores.job_bytes,
                 clock=self.clock,
                 period=self.settings.retention,
             ),
@@ -403,6 +404,21 @@ class AppStages:
     def halt_follower(self) -> HaltFollower:
         """Follows the pointers to halted jobs."""
         return HaltFollower(halts=self.stores.halts, fronts=self.fronts.of)
+
+    @cached_property
+    def erasures(self) -> Erasures:
+        """Proves that nothing of an erased job is left."""
+        stores = self.stores
+        return Erasures(
+            ledger=stores.ledger,
+            pending=stores.pending,
+            remains=stores.remains,
+            read_halted=lambda: stores.fleet.read().halts,
+            read_results=partial(read_front, stores.connections, "results"),
+            queue=stores.connections.queues.get_queue_client,
+            work_queues=self.settings.work_queues,
+            clock=self.clock,
+        )
 
     @cached_property
     def orphans(self) -> Orphans:

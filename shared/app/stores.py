@@ -3,6 +3,7 @@
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cached_property, partial
@@ -12,6 +13,7 @@ from shared.azure import BlobStore, Connections, expecting_an_answer
 from shared.clock import Clock, Closing, SystemClock
 from shared.concurrency import FleetTable, Recorder, RulesBlob
 from shared.dequeue import CONTAINER, BlobSlots, WorkQueue
+from shared.errors import LedgerError, NewerVersionError
 from shared.gate import (
     NEVER_EXPIRES,
     PARALLEL,
@@ -28,12 +30,13 @@ from shared.gate import (
     Timetables,
 )
 from shared.ids import RangeGenerator
-from shared.ledger import TableLedger
+from shared.ledger import SEALED, TableLedger
 from shared.messages import Delivery, Permit
 from shared.operating import (
     AuditTable,
     DiffReader,
     GateReader,
+    JobEraser,
     JobOperator,
     JobReader,
     Operator,
@@ -64,8 +67,10 @@ from shared.pipeline import (
     FinishCall,
     GroupBlobs,
     Halts,
+    JobBytes,
     PlanStore,
     ReadyTable,
+    Remains,
     ResultStore,
     SoFarStore,
     Speeds,
@@ -171,7 +176,7 @@ class Stores(Closing):
             *work_stages(self.ledger, put_back, self.send_result),
             settle_stage(self.ledger, self.send_result),
         )
-        self.parking = Parking(self.parked_table, self.clock, parking_stages)
+        self.parking = Parking(self.parked_table, self.clock, parking_stages, self._is_sealed)
         self.outbox = Outbox(
             self.ledger,
             self.pending,
@@ -223,6 +228,44 @@ class Stores(Closing):
             warm=warm,
             clock=self.clock,
         )
+
+    @property
+    def job_bytes(self) -> JobBytes:
+        """The bytes of a job, for its retention and its erasure."""
+        return JobBytes(ledger=self.ledger, plans=self.plans, container=self.container)
+
+    @property
+    def remains(self) -> Remains:
+        """All that is left of a job that is erased."""
+        return Remains(
+            ledger=self.ledger,
+            list=self.job_list,
+            bytes=self.job_bytes,
+            table=self.connections.tables.get_table_client,
+            parked=self.parked_table,
+            causes=self.causes,
+            overflow=self.overflow,
+            watch=self.watch,
+        )
+
+    @property
+    def job_eraser(self) -> JobEraser:
+        """Erases jobs for a person."""
+        return JobEraser(
+            ledger=self.ledger,
+            halts=self.halts,
+            pending=self.pending,
+            audit=self.audit,
+            remains=self.remains,
+            clock=self.clock,
+        )
+
+    def _is_sealed(self, job: str) -> bool:
+        """Check whether a job is closed for good. A row that this version cannot read is none to drop messages for."""
+        with suppress(LedgerError, NewerVersionError):
+            found = self.ledger.read(job)
+            return found is not None and found.state in SEALED
+        return False
 
     @property
     def job_operator(self) -> JobOperator:

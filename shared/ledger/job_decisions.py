@@ -8,7 +8,7 @@ The progress of a job: its predicted end, the risk of its deadline, its silence,
 The proof: in = accepted + rejected + parked, in items and in every declared sum. Nothing here makes a request.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
@@ -422,7 +422,7 @@ def stop(job: Job, by: str, why: str, now: datetime) -> Job:
 
 def is_halted(job: Job) -> bool:
     """Check whether the job's chunk messages are taken out of the queues."""
-    return job.halts > 0 and job.state in {JobState.PAUSED, JobState.STOPPED}
+    return job.halts > 0 and job.state in {JobState.PAUSED, JobState.STOPPED, JobState.ERASED}
 
 
 def never_passed(job: Job) -> bool:
@@ -465,6 +465,37 @@ def bury(job: Job) -> Job:
         return job
     _require(job, KEPT, "bury it")
     return job.tombstone()
+
+
+def erase(job: Job, by: str, why: str, now: datetime) -> Job:
+    """Reduce a job in any state to what says that it was erased, and what leads to its bytes until none is found.
+
+    Without the hash of its content: of a small payload, that could be guessed.
+    """
+    if job.state is JobState.ERASED:
+        return job
+    return replace(
+        job.tombstone(),
+        state=JobState.ERASED,
+        content_hash="",
+        gate=job.gate,
+        lane=job.lane,
+        file=job.file,
+        put_until=job.put_until,
+        finished_at=job.finished_at or now,
+        halts=job.halts + 1,
+        by=by,
+        problem=why[:LONGEST_PROBLEM],
+        erased_at=now,
+    )
+
+
+def note_proof(job: Job, counts: Mapping[str, int], now: datetime) -> Job:
+    """Note that nothing of an erased job is left, in how many places that was looked for, and forget what led there."""
+    if job.state is not JobState.ERASED or job.proof == counts:
+        return job
+    proven_at = job.proven_at or now
+    return replace(job, plan=None, file=None, lane=None, put_until=None, proven_at=proven_at, proof=counts)
 
 
 def _require_plan(job: Job, tried: str) -> None:

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, Final, NamedTuple, Self, get_type_hints
 
 from shared.grammar import NO_AMOUNTS, Amounts, minus, plus
-from shared.payload import Submission
+from shared.payload import FileBlob, Submission
 
 
 class ColumnCodec(Enum):
@@ -107,14 +107,18 @@ class JobState(StrEnum):
     #: A person ended it. Its results count no more, and nothing is published.
     STOPPED = "stopped"
     BURIED = "buried"  # Its retention is over. The row keeps enough to recognize the same submission.
+    #: A person had everything of it removed. The row keeps who, when and why, and the proof.
+    ERASED = "erased"
 
 
 #: Nothing more happens unless an operator acts.
 FINISHED: Final = frozenset({JobState.COMPLETE, JobState.COMPLETED_WITH_PARKED, JobState.UNBALANCED})
 #: Closed, and kept until its retention is over.
 KEPT: Final = FINISHED | {JobState.STOPPED}
+#: Nothing of its transactions is kept.
+TOMBSTONES: Final = frozenset({JobState.BURIED, JobState.ERASED})
 #: Closed; a replay begins another revision of one that is finished.
-CLOSED: Final = KEPT | {JobState.BURIED}
+CLOSED: Final = KEPT | TOMBSTONES
 #: Results that come are dropped: the numbers of its end are final.
 SEALED: Final = CLOSED - FINISHED
 #: Every chunk has ended: a chunk that is replayed now starts a new revision.
@@ -267,6 +271,8 @@ class Job:
     #: The gate's epoch when a stage read the gate and let the job pass. A job with a gate starts only with this note.
     passed_epoch: Annotated[int | None, Column(WHOLE)] = None
     deadline: Annotated[datetime | None, Column(MOMENT, given=True)] = None
+    #: The publisher's file that the app framed again. None: it has none, or an earlier version accepted the job.
+    file: Annotated[str | None, Column(TEXT)] = None
     #: How many of its transactions may be rejected, as its publisher says. None: the default.
     most_rejected: Annotated[str | None, Column(TEXT, given=True)] = None
     #: The gravest risk of the deadline that was logged.
@@ -309,10 +315,14 @@ class Job:
     too_rejected: Annotated[int | None, Column(WHOLE)] = None
     #: Why the job needs an operator: counts that do not add up, a plan or an output that is missing.
     problem: Annotated[str | None, Column(TEXT)] = None
-    #: Who paused or stopped the job. None: it is neither, or was paused by an earlier version.
+    #: Who paused, stopped or erased the job. None: it is none of these, or was paused by an earlier version.
     by: Annotated[str | None, Column(TEXT)] = None
     #: How often its chunk messages were taken out of the queues. Those that are put now carry this number.
     halts: Annotated[int, Column(RARE)] = 0
+    #: When a person erased it, when nothing of it was found any more, and in how many places that was looked for.
+    erased_at: Annotated[datetime | None, Column(MOMENT)] = None
+    proven_at: Annotated[datetime | None, Column(MOMENT)] = None
+    proof: Annotated[Mapping[str, int] | None, Column(COUNTS)] = None
     #: Milliseconds of work, as the chunks reported them.
     milliseconds: Annotated[int, Column(WHOLE)] = 0
     #: The requests of all stages, by the meter that bills them.
@@ -337,8 +347,10 @@ class Job:
     ) -> Self:
         """Build the new job of a submission, without a plan. `trace` is the trace context of its acceptance."""
         given: dict[str, Any] = {name: getattr(submission, name) for name in select_fields(Job, "given")}
-        declared = dict(submission.declared.sums)
-        return cls(**given, content_hash=content_hash, accepted_at=now, declared=declared, trace=trace, lines=lines)
+        given["declared"] = dict(submission.declared.sums)
+        if isinstance(submission.content, FileBlob):
+            given["file"] = submission.content.name
+        return cls(**given, content_hash=content_hash, accepted_at=now, trace=trace, lines=lines)
 
     def tombstone(self) -> "Job":
         """Return the buried job, with only the fields that are kept."""

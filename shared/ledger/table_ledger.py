@@ -54,7 +54,7 @@ from shared.ledger.entities import (
 )
 from shared.ledger.job_needs import find_changed, list_marked, mark_needs, needs_of
 from shared.ledger.ledger import MOST_ROWS, Listed
-from shared.ledger.records import CLOSED, ChunkRow, Job, JobState, Told
+from shared.ledger.records import CLOSED, TOMBSTONES, ChunkRow, Job, JobState, Told
 from shared.outbox import JOB_EVENTS, OutgoingMessage
 from shared.telemetry import describe_error, events, tell
 from shared.watch import NeedKind, WatchTable
@@ -209,8 +209,20 @@ class JobList:
 
     def tell(self, job: Job) -> None:
         """Write the news of a job. Safe to repeat."""
+        # Of an erased job, the news of before go: a problem may quote a transaction.
+        mode = UpdateMode.REPLACE if job.state is JobState.ERASED else UpdateMode.MERGE
         with expecting_an_answer(f"list job {job.job!r}"):
-            self._index.upsert_entity(_entity(job), mode=UpdateMode.MERGE)
+            self._index.upsert_entity(_entity(job), mode=mode)
+
+    def has_former_news(self, job: Job) -> bool:
+        """Check whether the line of a closed job has news of before its end, which a slow process may write again."""
+        line = _entity(job)
+        with expecting_an_answer(f"read the line of job {job.job!r}"):
+            try:
+                found = self._index.get_entity(line["PartitionKey"], line["RowKey"])
+            except ResourceNotFoundError:
+                return False
+        return any(name.startswith("open") for name in found)
 
     def newest(self, limit: int) -> list[Listed]:
         """Return the latest jobs, the newest first."""
@@ -279,7 +291,7 @@ class JobList:
         with expecting_an_answer("list the jobs"):
             for entity in self._index.list_entities(results_per_page=_PAGE_OF_LIST):
                 line = _read_line(entity)
-                if line.state is None or (line.first_id is None and line.state is not JobState.BURIED):
+                if line.state is None or (line.first_id is None and line.state not in TOMBSTONES):
                     yield line
 
 

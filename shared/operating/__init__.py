@@ -6,6 +6,7 @@ Reading order:
 - `gate_acts`: gates are opened and closed; all gates, with the work behind each
 - `timetable_acts`: timetables are set and ended, and their next opening is planned
 - `job_acts`: jobs are paused and resumed, rules put in force; a job with everything around it, and the lines that it made
+- `erase_acts`: jobs are erased. `keeping` says what the account keeps of removed blobs
 - `prefixes`: the one name that a person typed the beginning of
 - `parked_acts`: parked messages are replayed by cause, or discarded; the transactions of each
 - `replay`, `replay_record`: a selection is replayed as a row, which any process steps
@@ -34,6 +35,7 @@ from shared.operating.dry_run import (
     MissingResult as MissingResult,
     choose_chunks as choose_chunks,
 )
+from shared.operating.erase_acts import JobEraser as JobEraser, describe_proof as describe_proof
 from shared.operating.gate_acts import (
     GateActResult as GateActResult,
     GateReader as GateReader,
@@ -60,6 +62,7 @@ from shared.operating.job_acts import (
     read_queue as read_queue,
     warn_of_older_processes as warn_of_older_processes,
 )
+from shared.operating.keeping import Keeping as Keeping, find_immutable as find_immutable, read_keeping as read_keeping
 from shared.operating.parked_acts import (
     MOST_LINES as MOST_LINES,
     EntryReader as EntryReader,

@@ -212,6 +212,8 @@ class DryRunner:
         return found
 
     def _read_plan(self, job: Job) -> Plan:
+        if job.state is JobState.ERASED:
+            raise JobStateError(f"job {job.job!r} was erased: nothing of it is left to run")
         if job.state is JobState.BURIED:
             ended = f"it ended on {job.finished_at:%Y-%m-%d}, and " if job.finished_at else ""
             raise JobStateError(

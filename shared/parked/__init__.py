@@ -66,6 +66,7 @@ from shared.parked.parking import (
     read_claimed_job as read_claimed_job,
     read_message as read_message,
     split_bundle as split_bundle,
+    strip_payload as strip_payload,
 )
 from shared.parked.poison_policy import (
     DEFAULT_POLICY as DEFAULT_POLICY,
@@ -84,5 +85,6 @@ from shared.parked.poison_policy import (
     nature_of as nature_of,
     note_item as note_item,
     note_left as note_left,
+    notes_of as notes_of,
     place_of as place_of,
 )

@@ -14,13 +14,13 @@ Not in the table `parked`: an instance of release 0.3.0 reads every partition th
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import Lock
 from typing import Any, Final, cast
 
 from azure.core import MatchConditions
-from azure.core.exceptions import AzureError, ResourceNotFoundError
+from azure.core.exceptions import AzureError, ResourceModifiedError, ResourceNotFoundError
 from azure.data.tables import TableClient, TableEntity, UpdateMode
 
 from shared.azure import expecting_an_answer, write_group
@@ -220,6 +220,29 @@ class CauseIndex:
         with expecting_an_answer("read the index of causes"):
             return list(self._table.query_entities(f"PartitionKey eq '{_PARTITION}' and {wanted}"))
 
+    def forget_words(self, job: str) -> None:
+        """Replace the words of errors that come from this job: they may quote a transaction. One request a thousand rows.
+
+        A process that holds such a row reads it again at its next write.
+        """
+        for row in self._query(_OF_SUMS):
+            sums = _sums(row)
+            if not _quotes(sums, job):
+                continue
+            process, etag = row["RowKey"].rpartition("|")[2], str(row.metadata["etag"])
+            with expecting_an_answer(f"forget the words of a cause of job {job!r}"), suppress(ResourceModifiedError):
+                # One that was written since has the words of its writer's last entry, and is looked at again.
+                self._table.update_entity(
+                    _row(process, replace(sums, found=_without_words(sums))), mode=UpdateMode.REPLACE, **_only_if(etag)
+                )
+
+    def count_of(self, job: str) -> int:
+        """Return how many members are of this job, and how many causes have words from it. One request a thousand rows."""
+        rows = self._query("RowKey gt '0|'")
+        return sum(
+            _quotes(_sums(row), job) if row["RowKey"] < "1|" else row["RowKey"].split("|", 3)[2] == job for row in rows
+        )
+
     def count_others_at_the_door(self) -> dict[tuple[str, str], int]:
         """Return the open entries at the door that other processes count, by room and cause. One request a thousand rows."""
         found = self._query(_OF_SUMS)
@@ -272,6 +295,15 @@ class CauseIndex:
         """Return when the index last agreed with the entries, or None."""
         row = self._get(_CHECKED)
         return None if row is None else row["at"]
+
+
+def _quotes(sums: CauseSums, job: str) -> bool:
+    return sums.jobs[:1] == (job,) and sums.found not in {"", _without_words(sums)}
+
+
+def _without_words(sums: CauseSums) -> str:
+    """Return the type of a failure, which stands in the place of its words."""
+    return f"{sums.reason}: its words were erased with their job"
 
 
 def _only_if(etag: str) -> dict[str, Any]:

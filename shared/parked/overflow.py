@@ -11,7 +11,7 @@ a reader of the file finds all lines. A message that is delivered again may stan
 
 import base64
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -232,6 +232,40 @@ class Overflow:
     def discard(self, file: OverFile) -> None:
         """Remove a file with all that its process has written to it, then its row."""
         self._remove(file)
+
+    def leave_out(self, job: str, room: str) -> None:
+        """Write each file of a room that has messages claiming this job anew without them, then remove it.
+
+        A request, and one for each file. A process that fills such a file finds it gone, and begins another one.
+        """
+        for file in self._index.list_files():
+            if file.room != room:
+                continue
+            read = self.read(file)
+            kept = [one for one in read.messages() if one.claimed != job]
+            if len(kept) < sum(1 for _ in read.messages()):
+                copy = self._put_copy(file, kept)
+                # If its process wrote more to it since, the next look goes on.
+                if not self.remove(read) and copy is not None:
+                    self.discard(copy)
+
+    def count_of(self, job: str, room: str) -> int:
+        """Return how many messages in the files of a room claim this job."""
+        files = (file for file in self._index.list_files() if file.room == room)
+        return sum(one.claimed == job for file in files for one in self.read(file).messages())
+
+    def _put_copy(self, file: OverFile, kept: Sequence[OverLine]) -> OverFile | None:
+        """Store these messages as a file of their own, whose name follows from them: once, however often it is repeated."""
+        if not kept:
+            return None
+        lines = b"".join(msgspec.json.encode(one) + b"\n" for one in kept)
+        sums = count_over(count_nothing(file.sums.fingerprint), kept[-1].entry, len(kept))
+        copy = OverFile(file.room, f"{file.name.partition('.')[0]}.{sha256(lines).hexdigest()[:12]}", sums)
+        self._index.note_file(copy)
+        blob = self._container.get_blob_client(blob_name(copy))
+        with expecting_an_answer(f"copy the file {file.name!r} of parked messages"):
+            blob.upload_blob(lines, overwrite=True)
+        return copy
 
     def remove_old(self, files: Iterable[OverFile], before: datetime) -> None:
         """Remove the files to which nothing was written since a moment."""

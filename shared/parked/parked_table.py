@@ -5,11 +5,12 @@ impossible; bytes without a row are written again by the next delivery of the me
 """
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
 from hashlib import sha256
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -24,9 +25,9 @@ from azure.core.exceptions import (
 from azure.data.tables import EdmType, EntityProperty, TableClient, UpdateMode
 from azure.storage.blob import ContainerClient
 
-from shared.azure import expecting_an_answer
+from shared.azure import delete_rows, expecting_an_answer
 from shared.errors import ContentionError, NotParkedError, ParkedTamperedError, StorageUnavailableError
-from shared.parked.cause_index import CauseIndex, Causes, Member
+from shared.parked.cause_index import MOST_TOGETHER, CauseIndex, Causes, Member
 from shared.parked.entry import ACCEPT, DOOR, NO_JOB, NOT_ENTRIES, Entry, EntryState, content_key
 from shared.parked.overflow import Overflow, OverLine
 from shared.parked.poison_policy import Nature, nature_of
@@ -123,6 +124,31 @@ class ParkedTable:
         """Yield the entries at the door that claim the job: any publisher may have sent them."""
         wanted = "PartitionKey eq @door and claimed eq @job"
         return self._query(wanted, {"door": DOOR, "job": job}, closed=closed)
+
+    def read_all_of(self, job: str) -> Iterator[list[Entry]]:
+        """Yield all entries under a job, also closed ones, and those at the door that claim it, in groups."""
+        for entries in (self.entries(job, closed=True), self.claiming(job, closed=True)):
+            while some := list(islice(entries, MOST_TOGETHER)):
+                yield some
+
+    def forget(self, entries: Sequence[Entry]) -> None:
+        """Remove entries of one partition for good: their bytes, then themselves from the index, then their rows."""
+        for entry in entries:
+            if not self._is_shared(entry):
+                remove = self._container.get_blob_client(entry.bytes_name).delete_blob
+                with expecting_an_answer(f"remove the bytes of parked {entry.key!r}"), suppress(ResourceNotFoundError):
+                    remove()
+        self._index.record([Member.of(entry) for entry in entries if entry.is_open], [])
+        with expecting_an_answer("remove parked entries"):
+            delete_rows(self._table, [(entry.job, entry.key, "") for entry in entries])
+
+    def _is_shared(self, entry: Entry) -> bool:
+        """Check whether an entry that claims another job has the same bytes: at the door they have one place."""
+        if entry.job != DOOR:
+            return False
+        wanted = "PartitionKey eq @door and sha256 eq @sha256 and claimed ne @claimed"
+        values = {"door": DOOR, "sha256": entry.sha256, "claimed": entry.claimed}
+        return next(self._query(wanted, values, closed=True), None) is not None
 
     def read_over(self) -> Iterator[OverLine]:
         """Yield the messages above the bound at the door. A request, and one for each file."""

@@ -168,19 +168,27 @@ class Stages:
 class Parking:
     """Parks messages. Safe to repeat."""
 
-    def __init__(self, table: ParkedTable, clock: Clock, stages: Stages) -> None:
-        self.table, self.stages, self._clock = table, stages, clock
+    def __init__(
+        self, table: ParkedTable, clock: Clock, stages: Stages, is_over: Callable[[str], bool] = lambda _job: False
+    ) -> None:
+        """`is_over` says whether a job is closed for good: what still comes of it is dropped."""
+        self.table, self.stages, self._clock, self._is_over = table, stages, clock, is_over
 
     def now(self) -> datetime:
         """Return the time."""
         return self._clock.now()
 
-    def park(self, name: str, delivery: Delivery, error: BaseException, claim: Claim | None = None) -> Entry:
-        """Store a message that failed in this stage, then send the stage's message about it. No claim: identify it first."""
+    def park(self, name: str, delivery: Delivery, error: BaseException, claim: Claim | None = None) -> Entry | None:
+        """Store a message that failed in this stage, then send the stage's message about it. No claim: identify it first.
+
+        None: it was dropped, see `keep`.
+        """
         stage = self.stages.find(name)
         delivery = replace(delivery, body=stage.keep(delivery.body))
         claim = claim or stage.identify(delivery) or Claim(key=content_key(name, delivery.body))
         parked = self.keep(name, delivery, cause_of(error, name, stage.remedy), claim)
+        if parked is None:
+            return None
         tell(
             events.MESSAGE_PARKED,
             job=claim.job,
@@ -204,8 +212,14 @@ class Parking:
         is_replayed = known.state in {EntryState.REPLAYING, EntryState.REPLAYED}
         return is_replayed and known.fingerprint == fingerprint_of(error, name)
 
-    def keep(self, name: str, delivery: Delivery, cause: FailureCause, claim: Claim) -> Entry:
-        """Store the bytes, then the row, for a stage that logs and reports by itself."""
+    def keep(self, name: str, delivery: Delivery, cause: FailureCause, claim: Claim) -> Entry | None:
+        """Store the bytes, then the row, for a stage that logs and reports by itself.
+
+        None: the job is stopped, buried or erased, so its message is dropped. Parked, it would bring its bytes back.
+        """
+        if claim.partition is None and claim.job != NO_JOB and self._is_over(claim.job):
+            tell(events.MESSAGE_DROPPED, job=claim.job, key=claim.key, stage=name)
+            return None
         now = self._clock.now()
         entry = Entry(
             job=claim.partition or claim.job,
@@ -450,6 +464,7 @@ def _text(body: bytes) -> str:
 #: Keeps every value byte for byte: with other blanks or digits, it would be another job than a killed worker began.
 _AS_WRITTEN: Final = make_decoder(dict[str, dict[str, msgspec.Raw]])
 _NULL: Final = b"null"
+_HEAD: Final = frozenset({"v", "kind", "job", "workload", "gate"})
 _SUBMISSION: Final = msgspec.json.encode(SUBMISSION)
 
 
@@ -481,6 +496,15 @@ def add_job_id(body: bytes, job: str) -> bytes:
     # Without the room: the queue names it, and a replay goes to the queue that the submission came from.
     name = job.removeprefix(room_job(room_of(job), ""))
     return body if fields is None else msgspec.json.encode({WRAPPER: {**fields, "job": name}})
+
+
+def strip_payload(body: bytes) -> bytes:
+    """Return a submission with its head alone: no transactions, nothing that is declared of them. Others stay unchanged."""
+    try:
+        fields = _AS_WRITTEN.decode(unwrap(body))[WRAPPER]
+    except (msgspec.DecodeError, ValueError, RecursionError, KeyError):
+        return body
+    return msgspec.json.encode({WRAPPER: {name: fields[name] for name in fields if name in _HEAD}})
 
 
 def door_key(queue: str, body: bytes, job: str) -> str:

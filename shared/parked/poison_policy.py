@@ -124,6 +124,12 @@ def _name_place(place: str) -> str:
     return f" at {name} ({where})" if name else ""
 
 
+def notes_of(job: str) -> tuple[str, str, str]:
+    """Return the partition of the notes of a job's messages, and the keys between which they are."""
+    first = job_note(job, "")
+    return NOT_ENTRIES, first, first + _AFTER_EVERY_ID
+
+
 class Attempts:
     """Notes of deliveries, one row per message. The key of an app's own message begins with its job."""
 
@@ -170,8 +176,8 @@ class Attempts:
 
     def list_failures(self, job: str) -> list[FailedAttempt]:
         """Return the failures of a job's messages that are tried again, by message. One request."""
-        prefix = job_note(job, "")
-        known = {"notes": NOT_ENTRIES, "first": prefix, "last": prefix + _AFTER_EVERY_ID}
+        notes, prefix, last = notes_of(job)
+        known = {"notes": notes, "first": prefix, "last": last}
         wanted = "PartitionKey eq @notes and RowKey ge @first and RowKey lt @last"
         with expecting_an_answer(f"read the failed deliveries of job {job!r}"):
             rows = list(self._table.query_entities(wanted, parameters=known))

@@ -60,6 +60,7 @@ from shared.payload.submission import (
     Declared as Declared,
     DeclaredFields as DeclaredFields,
     Envelope as Envelope,
+    FileBlob as FileBlob,
     Form as Form,
     MessageHeader as MessageHeader,
     PayloadFields as PayloadFields,

@@ -11,7 +11,8 @@
 - `halts` takes the messages of paused jobs out of the queues.
 - `outputs` writes the end of a job, totals too; `dispatch` requests it.
 - `sweep` follows the pointers to jobs at every tick, and finds messages that no instance was woken for.
-- `cleanup` deletes old bytes and repairs containers.
+- `cleanup` deletes old bytes and repairs containers. `job_bytes` knows those of one job.
+- `remains` removes and finds all that is left of a job that is erased. `erasures` proves that nothing is.
 """
 
 from shared.pipeline.accept import Acceptance as Acceptance, Arrivals as Arrivals, accept_stage as accept_stage
@@ -23,7 +24,6 @@ from shared.pipeline.call_limits import (
     find_slow as find_slow,
 )
 from shared.pipeline.cleanup import (
-    MOST_OF_A_BATCH as MOST_OF_A_BATCH,
     Net as Net,
     Orphans as Orphans,
     Retention as Retention,
@@ -42,6 +42,7 @@ from shared.pipeline.dispatch import (
     Overtaking as Overtaking,
     Waking as Waking,
 )
+from shared.pipeline.erasures import SECOND_LOOK as SECOND_LOOK, Erasures as Erasures
 from shared.pipeline.fair import LEAST_WINDOW as LEAST_WINDOW
 from shared.pipeline.feed import Feeder as Feeder
 from shared.pipeline.finish import (
@@ -52,6 +53,7 @@ from shared.pipeline.finish import (
 )
 from shared.pipeline.finish_blobs import SHARDS as SHARDS, SPAN_BYTES as SPAN_BYTES, choose_shards as choose_shards
 from shared.pipeline.halts import GRACE as GRACE, HaltFollower as HaltFollower, Halts as Halts
+from shared.pipeline.job_bytes import MOST_OF_A_BATCH as MOST_OF_A_BATCH, JobBytes as JobBytes
 from shared.pipeline.line_parts import read_lines as read_lines
 from shared.pipeline.outputs import (
     Manifest as Manifest,
@@ -74,6 +76,7 @@ from shared.pipeline.plan import (
 )
 from shared.pipeline.process import Processor as Processor, Tools as Tools
 from shared.pipeline.ready import ReadyTable as ReadyTable
+from shared.pipeline.remains import CONTAINERS as CONTAINERS, Remains as Remains
 from shared.pipeline.results import (
     LOOKS_PROPERTY as LOOKS_PROPERTY,
     BusResults as BusResults,

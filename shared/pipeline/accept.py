@@ -48,6 +48,7 @@ from shared.parked import (
     add_job_id,
     at_the_door,
     read_claimed_job,
+    strip_payload,
     submission_note,
 )
 from shared.payload import (
@@ -209,6 +210,8 @@ class Acceptance:
             # One write instead of three. A submission that is a duplicate leaves a gap in the ids.
             note = self._prepare(plan, text, new.gate)
             job, is_new = insert(self.ledger, self.starter.note_place(note(new)))
+        if not is_new and job.state is JobState.ERASED:
+            raise refuse(Reason.ERASED, f"job {job.job!r} was erased at {job.erased_at:%Y-%m-%d %H:%M} UTC")
         if not is_new:
             judged = judge(job, content_hash, fingerprint_before(submission, payload))
             if judged.collision is Collision.CONFLICT:
@@ -264,6 +267,9 @@ class Arrivals:
             tell(events.NEWER_VERSION, found=str(error))
             attempt.fail(error)
         except Exception as error:  # noqa: BLE001 - the end of the attempt parks the message for it, or raises it
+            if isinstance(error, RefusedError) and error.reason == Reason.ERASED:
+                # The entry says that it came, and brings no transaction back.
+                attempt.delivery = replace(delivery, body=strip_payload(delivery.body))
             attempt.fail(error)
         self._deliveries.end(attempt)
 

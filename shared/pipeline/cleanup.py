@@ -44,9 +44,9 @@ from azure.storage.queue import QueueClient, QueueServiceClient
 
 from shared.azure import expecting_an_answer
 from shared.clock import Clock
-from shared.errors import ParkedTamperedError, PlanLostError
-from shared.grammar import BLOB, ROOMS_A_DAY, ROOMS_A_TICK, owner_of, room_job, room_of
-from shared.ledger import FINISHED, KEPT, Job, JobState, Ledger, PlanBlob, bury, commit, counting
+from shared.errors import ParkedTamperedError
+from shared.grammar import BLOB, ROOMS_A_DAY, ROOMS_A_TICK, owner_of, room_job
+from shared.ledger import FINISHED, KEPT, TOMBSTONES, Job, JobState, Ledger, bury, commit, counting
 from shared.messages import unwrap
 from shared.parked import ACCEPT, Entry, EntryState, ParkedTable
 from shared.pending import (
@@ -60,7 +60,7 @@ from shared.pending import (
     Pointer,
 )
 from shared.pipeline.aside import TRANSACTIONS
-from shared.pipeline.plan import PlanStore
+from shared.pipeline.job_bytes import JobBytes
 from shared.telemetry import events, tell
 from shared.topology import (
     MOST_WORK_QUEUES,
@@ -77,10 +77,6 @@ from shared.topology import (
 LATER: Final = timedelta(days=1)
 #: The note of the pointer to a buried job whose bytes were removed before.
 SECOND_CHECK: Final = "second check"
-#: Azure takes no more blobs in one request.
-MOST_OF_A_BATCH: Final = 256
-#: Removed now or before, or written again since, or leased: as `_remove` says of one blob.
-_REMOVED: Final = frozenset({202, 404, 409, 412})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +86,7 @@ class Retention:
     ledger: Ledger
     parked: ParkedTable
     pending: PendingTable
-    plans: PlanStore
-    #: Returns the client of a container.
-    container: Callable[[str], ContainerClient]
+    bytes: JobBytes
     clock: Clock
     period: timedelta
 
@@ -115,9 +109,9 @@ class Retention:
             self.pending.add(replace(pointer, due=self.clock.now() + LATER))
             self.pending.remove(pointer)
             return False
-        if job is not None:
+        if job is not None and job.state is not JobState.ERASED:
             is_second = pointer.note == SECOND_CHECK
-            for _ in self._remove_results(job) if is_second else self._remove_all(job):
+            for _ in self.bytes.remove_results(job.job) if is_second else self.bytes.remove_kept(job):
                 # After a group, not before it: each call removes something, however late it is.
                 if self.clock.monotonic() >= until:
                     return False
@@ -132,27 +126,8 @@ class Retention:
         # In whole seconds, as pointers are due.
         return pointer.due < (job.finished_at + self.period).replace(microsecond=0)
 
-    def _remove_all(self, job: Job) -> Iterator[None]:
-        """Remove the job's rows and bytes, and yield after each group.
-
-        Publishers share a container, so their blobs are removed by name, not by folder.
-        """
-        yield from self.ledger.remove_rows(job.job)
-        yield from self._remove_results(job)
-        if isinstance(job.plan, PlanBlob):
-            published = self.container(payload_container(room_of(job.job)))
-            with suppress(PlanLostError):
-                for name in self.plans.read(job.job, job.plan).blobs:
-                    _remove_blob(published, name)
-            # The plan goes after the blobs that it names: after a crash in between it is read again.
-            _remove_blob(self.container(job.plan.container), job.plan.name)
-        yield from _remove_folder(self.container(PLANS), f"{job.job}/")
-
-    def _remove_results(self, job: Job) -> Iterator[None]:
-        yield from _remove_folder(self.container("results"), f"{job.job}/")
-
     def _bury_job(self, job: Job) -> bool:
-        if job.state is JobState.BURIED:
+        if job.state in TOMBSTONES:
             return True
         # A replay may have begun another revision, and parked chunks are replayed from these very bytes. A parked
         # submission only claims to be of this job, so it is no reason to keep it; earlier versions stored it here too.
@@ -171,36 +146,6 @@ class Retention:
 
     def _close(self, entry: Entry) -> bool:
         return self.parked.change(entry, replace(entry, state=EntryState.DONE)) is not None
-
-
-def _remove_folder(container: ContainerClient, folder: str) -> Iterator[None]:
-    with expecting_an_answer(f"remove the blobs in {container.container_name}/{folder}"):
-        unchanged = MatchConditions.IfNotModified
-        for page in container.list_blobs(name_starts_with=folder, results_per_page=MOST_OF_A_BATCH).by_page():
-            if blobs := [{"name": blob.name, "etag": blob.etag, "match_condition": unchanged} for blob in page]:
-                for reply in container.delete_blobs(*blobs, raise_on_any_failure=False):
-                    if reply.status_code not in _REMOVED:
-                        raise HttpResponseError(f"a blob of {folder} was not removed", response=reply)
-                yield
-
-
-def _remove_blob(container: ContainerClient, name: str) -> None:
-    with expecting_an_answer(f"remove {container.container_name}/{name}"):
-        try:
-            etag = str(container.get_blob_client(name).get_blob_properties().etag)
-        except ResourceNotFoundError:
-            # Or its whole container is gone, which its publishers may delete.
-            return
-        _remove(container, name, etag)
-
-
-def _remove(container: ContainerClient, name: str, etag: str) -> None:
-    try:
-        container.delete_blob(name, etag=etag, match_condition=MatchConditions.IfNotModified)
-    except (ResourceModifiedError, ResourceNotFoundError, ResourceExistsError):
-        # Touched since: a publisher is dropping it again, and the tombstone answers that. Or it is leased or has
-        # snapshots: the sweep of orphans tries again.
-        return
 
 
 #: Hour of the day, in UTC, at which a sweep begins.
@@ -312,7 +257,7 @@ class Orphans:
     def _without_job(self, names: Iterable[str]) -> set[str]:
         """Return the names without a job that could still need its payload."""
         found = {name: self.ledger.read(name) for name in sorted(names)}
-        return {name for name, job in found.items() if job is None or job.state is JobState.BURIED}
+        return {name for name, job in found.items() if job is None or job.state in TOMBSTONES}
 
 
 def _remove_orphan(container: ContainerClient, blob: BlobProperties) -> None:

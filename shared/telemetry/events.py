@@ -177,6 +177,14 @@ RESULT_DIFFERS: Final = LogEvent(
     remedy="make the workload give the same partial for the same transactions; nothing is counted twice",
     alert=Alert(severity=Severity.WARNING),
 )
+ERASE_UNPROVEN: Final = LogEvent(
+    name="sluice.erase.unproven",
+    level=ERROR,
+    fields=("job", "left"),
+    meaning="a job was erased, and it is not proven that nothing of it is left: something is there, or may still come",
+    remedy="read `left`: a leased blob, a queue that nothing reads, or results that no process settles; the tick looks again",
+    alert=Alert(severity=Severity.ERROR),
+)
 # --- parked ---
 
 TRANSACTIONS_LATER: Final = LogEvent(
@@ -192,6 +200,12 @@ TRIED_TOO_LONG: Final = LogEvent(
     meaning="transactions of a chunk have waited for a service six times or more",
     remedy="bring the service back: `sluice jobs show JOB` says what waits for what; those that it never answers are parked",
     alert=Alert(severity=Severity.WARNING),
+)
+MESSAGE_DROPPED: Final = LogEvent(
+    name="sluice.message.dropped",
+    level=INFO,
+    fields=("job", "key", "stage"),
+    meaning="a message failed for good, and was dropped: its job is stopped, buried or erased",
 )
 MESSAGE_PARKED: Final = LogEvent(
     name="sluice.message.parked",

@@ -59,6 +59,25 @@ class WatchTable:
         with expecting_an_answer(f"note that {about!r} needs no person any more"):
             self._table.delete_entity(_PARTITION, _row_key(kind, about))
 
+    def end_all(self, about: str) -> None:
+        """Remove every need about a job that is erased: of each kind, also those of a later version."""
+        for kind in self._kinds_about(about):
+            self.end(kind, about)
+
+    def count_about(self, about: str) -> int:
+        """Return how many needs there are about a job. One request a thousand needs of all jobs."""
+        return len(self._kinds_about(about))
+
+    def _kinds_about(self, about: str) -> list[str]:
+        with expecting_an_answer(f"read the needs about {about!r}"):
+            rows = self._table.query_entities(
+                "PartitionKey eq @partition and RowKey ge @low and RowKey lt @high",
+                parameters={"partition": _PARTITION, "low": _FIRST, "high": _LAST},
+                select=["RowKey"],
+            )
+            keys = [row["RowKey"].split("|", 2) for row in rows]
+        return [kind for _, kind, name in keys if name == about]
+
     def read(self) -> Standing:
         """Return the needs, by one request mostly.
 

@@ -232,7 +232,7 @@ def test_a_job_is_paused_as_it_was_seen(house, visitor):
     assert Form(visitor, "/job/long", "Stop long").send("wrong file").status_code == 303
     assert house.stores.ledger.read("long").state is JobState.STOPPED
     page = visitor.get("/job/long").text
-    assert ("not run" in page, page.count('<form class="act"'), "Run long again" in page) == (True, 1, True)
+    assert ("not run" in page, page.count('<form class="act"'), "Run long again" in page) == (True, 2, True)
 
 
 def test_a_job_that_has_ended_runs_again_as_it_was_seen(house, visitor):
@@ -252,7 +252,21 @@ def test_a_job_that_has_ended_runs_again_as_it_was_seen(house, visitor):
     assert [one[1:] for one in acts(house, "ended")] == [("job rerun", "tariff corrected", "revision 2, dispatching")]
     assert "Run ended again" not in visitor.get("/job/ended").text
     put_job(house.stores, make_job("buried", state=JobState.BURIED))
-    assert '<form class="act"' not in visitor.get("/job/buried").text
+    assert "Run buried again" not in visitor.get("/job/buried").text
+
+
+def test_a_job_is_erased_whose_id_is_typed(house, visitor):
+    """Another id does nothing. The page then has the proof, and no form."""
+    put_job(house.stores, make_job("gone", chunks=2, done=2, state=JobState.COMPLETE))
+    form = Form(visitor, "/job/gone", "Erase gone")
+    assert form.send("request 4711", typed="other").status_code == 400
+    assert house.stores.ledger.read("gone").state is JobState.COMPLETE
+    assert form.send("request 4711", typed="gone").status_code == 303
+    found = house.stores.ledger.read("gone")
+    assert (found.state, found.by, found.problem) == (JobState.ERASED, "dana", "request 4711")
+    assert [one[1:] for one in acts(house, "gone")] == [("job erase", "request 4711", "erased")]
+    page = visitor.get("/job/gone").text
+    assert ("by dana; proof follows" in page, '<form class="act"' in page) == (True, False)
 
 
 def test_a_cause_is_discarded_as_it_was_seen(house, visitor):

@@ -15,7 +15,10 @@ from shared.ledger.records import ChunkState, JobState, PlanText, Totals
 from shared.parked.cause_index import CauseIndex, Member
 from shared.parked.entry import EntryState
 from shared.pipeline.outputs import FENCE_KEY, Outputs
+from tests.faults.marks import places_of
 
+#: The job that is erased, and what stands in each of its transactions.
+MARKED, MARK = "job-a", b"m4rk3d"
 #: A stream of no bytes is none.
 _NOTHING = zstandard.compress(b"")
 
@@ -77,6 +80,29 @@ def breaches_of_stopped(world, scenario) -> Iterator[str]:
             yield f"an event of {name} was never sent"
     yield from (f"{name} is still halted" for name in Stores(connections).fleet.read().halts)
     yield from left_over(world)
+
+
+def breaches_of_erased(world, scenario) -> Iterator[str]:
+    """Yield everything that is wrong after an erasure: the job's row has the proof, and its mark is nowhere."""
+    ledger = Stores(world.observer()).ledger
+    job = ledger.read(MARKED)
+    if job is None or job.state is not JobState.ERASED:
+        yield from breaches(world, scenario)
+        return
+    if job.proof is None or (job.proof["found"], job.proof["looks"]) != (0, 2):
+        yield f"that nothing of it is left was proven as {job.proof}"
+    if (job.by, job.problem, job.content_hash, job.plan) != ("ann", "request 4711", "", None):
+        yield f"the row of an erased job has {job}"
+    for service in () if world.storage.is_real else ("table", "blob", "queue"):
+        yield from (f"found in {place}" for place in places_of(MARK, world.storage.content(service), service))
+    if ledger.unsent(MARKED):
+        yield "its event was never sent"
+    yield from (f"{name} is still halted" for name in Stores(world.observer()).fleet.read().halts)
+    yield from (f"stuck: {what}" for what in world.unfinished())
+    yield from counted(
+        Stores(world.observer()).parked_table,
+        CauseIndex(world.observer().tables.get_table_client("decisions"), "of an invariant"),
+    )
 
 
 def _job(ledger, name, scenario, world):

@@ -33,7 +33,7 @@ from shared.operating.replay import ReplayPace, Selection
 from shared.pipeline.settle import Received
 from shared.signals import Hint
 from tests.faults.host import StuckError, bury_dead_letter
-from tests.faults.invariants import breaches, breaches_of_rerun, breaches_of_stopped
+from tests.faults.invariants import MARK, breaches, breaches_of_erased, breaches_of_rerun, breaches_of_stopped
 from tests.faults.plan import KilledError, Plan
 from tests.faults.sales import PERMANENT, UNKNOWN
 from tests.faults.world import (
@@ -402,6 +402,36 @@ def rerun(world, app):
     app.host().run()
 
 
+#: Each shop has the mark of a job that is erased. One chunk is rejected in part, of another one few fail, and one fails.
+_SHOP = MARK.decode()
+MARKED_SALES = sales(_SHOP, "", f"{_SHOP}-bad", f"{_SHOP}-bad", _SHOP, f"{_SHOP}-odd")
+
+
+def marked(world, app):
+    """Have a job on the work queue whose transactions have the mark, and of which some fail with it in their words."""
+    submitted(world, app, found=MARKED_SALES)
+    app.host(hold_back=only("submissions")).run()
+    world.sales.breaks_at = {f"{_SHOP}-{name}": _say_mark for name in ("bad", "odd")}
+
+
+def _say_mark():
+    return ValueError(f"{_SHOP} is no shop")
+
+
+def marked_and_parked(world, app):
+    """Have it end with what is parked."""
+    marked(world, app)
+    come_to_rest(world, app)
+
+
+def erase(world, app):
+    """Have a person erase the job, and whatever comes of it be dropped."""
+    app.plan.stage = "act"
+    app.stores.job_eraser.erase(A, by="ann", why="request 4711")
+    world.clock.advance(seconds=11)
+    app.host().run()
+
+
 def rerun_again(world, app):
     """Do that again under the same revision: it begins no second run."""
     app.host().run()
@@ -429,6 +459,25 @@ def parked_long_ago(world, app):
     """Have a job with parked chunks, and the cause removed."""
     mended_with_parked(world, app)
     come_to_rest(world, app)
+
+
+def erase_again(world, app):
+    """Erase it once more only if the first one did not begin: the tick ends it alone."""
+    world.sales.breaks_at = {}
+    app.tick()
+    app.host().run()
+    if app.stores.ledger.read(A).state is not JobState.ERASED:
+        app.stores.job_eraser.erase(A, by="ann", why="request 4711")
+
+
+def come_to_the_second_look(world, app):
+    """Let quarters of an hour pass until nothing is found, and then the day until the second look."""
+    for minutes in (*[15] * MOST_TICKS, 24 * 60, 15, 15):
+        app.host().run()
+        world.clock.advance(minutes=minutes)
+        with suppress(SluiceError):
+            app.tick()
+    app.host().run()
 
 
 def broken(world, app, **shops):
@@ -798,6 +847,15 @@ SCENARIOS = (
         world=WholeWorld,
         revisions={A: (2, 2)},
         check=breaches_of_rerun,
+    ),
+    Scenario("erase while it runs", marked, erase, erase_again, rest=come_to_the_second_look, check=breaches_of_erased),
+    Scenario(
+        "erase with what is parked",
+        marked_and_parked,
+        erase,
+        erase_again,
+        rest=come_to_the_second_look,
+        check=breaches_of_erased,
     ),
     Scenario("process, the bus refuses", accepted, process_refused, runs=3),
     Scenario("process, then the bus loses all", accepted, process_and_lose, runs=6),

@@ -353,6 +353,46 @@ HALTED = (
     p.Pointer("halt", NOON + timedelta(minutes=3), "team-a~wrong", note=f"2 {LATER.isoformat()} 1"),
 )
 
+#: A job that was erased, before nothing of it was found and after that, and its pointer.
+ERASED = (
+    p.Job(
+        job="team-a~gone",
+        content_hash="",
+        workload="sales",
+        accepted_at=LATER,
+        finished_at=LATER,
+        erased_at=LATER,
+        listed_at=LATER,
+        state=p.JobState.ERASED,
+        items=40,
+        chunks=2,
+        plan=p.PlanBlob("team-a~gone/" + SHA, '"0x1"', "plans"),
+        file="uploads/gone.ndjson",
+        put_until=LATER,
+        by="ann",
+        halts=1,
+        problem="request 4711",
+        story=(p.Told(p.JobState.ERASED, LATER, 1, "request 4711"),),
+    ),
+    p.Job(
+        job="team-a~proven",
+        content_hash="",
+        workload="sales",
+        accepted_at=LATER,
+        finished_at=LATER,
+        erased_at=LATER,
+        proven_at=LATER,
+        listed_at=LATER,
+        state=p.JobState.ERASED,
+        proof={"containers": 5, "found": 0, "queues": 4, "tables": 7},
+        by="ann",
+        halts=1,
+        problem="request 4711",
+        story=(p.Told(p.JobState.ERASED, LATER, 1, "request 4711"),),
+    ),
+    p.Pointer("erase", NOON + timedelta(minutes=3), "team-a~gone"),
+)
+
 
 #: As `sluice now` and the first page of the console read them: the grave one first.
 NEEDS = [

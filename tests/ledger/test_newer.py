@@ -87,7 +87,7 @@ def test_a_result_for_a_row_in_a_newer_state_waits(stage):
             return getattr(stage.ledger, name)
 
         def read(self, name):
-            return job_of(job_entity(found) | {"state": "erased"}, "e")
+            return job_of(job_entity(found) | {"state": "archived"}, "e")
 
     stage.settler._ledger = NewerLedger()
     assert stage.settle(brought(0), brought(1)) == Settled()
@@ -114,8 +114,8 @@ def test_a_parked_row_keeps_them_when_its_replay_is_credited(stage):
 
 def test_a_state_that_no_version_knows_by_its_form_is_corrupt():
     """A word is of a newer version; anything else is damage."""
-    with pytest.raises(NewerVersionError, match="JobState 'erased'"):
-        job_of(job_entity(job()) | {"state": "erased"}, "")
+    with pytest.raises(NewerVersionError, match="JobState 'archived'"):
+        job_of(job_entity(job()) | {"state": "archived"}, "")
     with pytest.raises(NewerVersionError, match="ChunkState 'aside'"):
         row_of_entity(row_entity(row(1)) | {"state": "aside"}, "")
     for odd in ("", "No state", 7, "x" * 99):
@@ -126,7 +126,7 @@ def test_a_state_that_no_version_knows_by_its_form_is_corrupt():
 def test_a_job_that_went_through_a_newer_state_is_read():
     """Only its story names that state, and keeps it."""
     entity = job_entity(job(story=()))
-    entity["story"] = json.dumps([{"state": "erased", "at": "2026-11-25T00:00:00+00:00", "revision": 1}])
+    entity["story"] = json.dumps([{"state": "archived", "at": "2026-11-25T00:00:00+00:00", "revision": 1}])
     found = job_of(entity, "")
-    assert (found.state, [one.state for one in found.story]) == (JobState.RUNNING, ["erased"])
-    assert json.loads(job_entity(found)["story"])[0]["state"] == "erased"
+    assert (found.state, [one.state for one in found.story]) == (JobState.RUNNING, ["archived"])
+    assert json.loads(job_entity(found)["story"])[0]["state"] == "archived"

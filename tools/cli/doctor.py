@@ -10,6 +10,7 @@ from typing import Any
 
 from azure.core.exceptions import AzureError
 from azure.data.tables import TableServiceClient
+from azure.storage.blob import ContainerProperties
 
 from shared.azure import (
     BUS_CONNECTION,
@@ -22,6 +23,7 @@ from shared.azure import (
     is_silent,
     peek,
 )
+from shared.operating import find_immutable, read_keeping
 from shared.own import FILE, Laid
 from shared.pipeline import Unread, list_unread
 from shared.settings import Settings
@@ -131,24 +133,34 @@ def _storage(connections: Connections, wanted: Topology, settings: Settings, log
         yield from _unread(connections, settings, log_in)
     for name in wanted.containers:
         yield _container(connections, name, log_in)
+    yield _kept(connections)
     for name in wanted.tables:
         yield _look("table", name, partial(_read_table, connections.tables, name), log_in)
 
 
 def _container(connections: Connections, name: str, log_in: str) -> Finding:
-    access: list[str | None] = []
+    asked: list[ContainerProperties] = []
 
     def ask() -> None:
-        access.append(connections.blobs.get_container_client(name).get_container_properties().public_access)
+        asked.append(connections.blobs.get_container_client(name).get_container_properties())
 
     found = _look("container", name, ask, log_in)
-    if not any(access):
+    if immutable := [words for one in asked for words in find_immutable(one)]:
+        problem = f"{' and '.join(immutable)}: retention and `sluice jobs erase` remove nothing there"
+        return replace(found, problem=problem, state=State.DIFFERS)
+    if not any(one.public_access for one in asked):
         return found
     problem = (
         "is public, so anyone reads its blobs without a login: "
         f"`az storage container set-permission --name {name} --public-access off`"
     )
     return replace(found, problem=problem, state=State.DIFFERS)
+
+
+def _kept(connections: Connections) -> Finding:
+    """Say what stands against erasing a job: it is as it was deployed, so it is no fault."""
+    words = read_keeping(connections.blobs).words(datetime.now(UTC))
+    return Finding("account", "removed blobs", note="; ".join(words) or "are gone at once")
 
 
 def judge_clock(now: datetime, storage: datetime) -> Finding:

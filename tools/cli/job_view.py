@@ -21,7 +21,7 @@ from shared.ledger import (
     describe_state,
     read_progress,
 )
-from shared.operating import NOT_RECORDED, JobLook, describe_refused, explain_pace
+from shared.operating import NOT_RECORDED, JobLook, describe_proof, describe_refused, explain_pace
 from shared.parked import Entry
 from tools.cli.gate_view import age
 from tools.cli.parked_view import entry_document
@@ -54,16 +54,26 @@ def job_document(job: Job, now: datetime) -> dict[str, object]:
         "late": how_far.is_late,
         "risk": how_far.risk,
         "problem": job.problem,
+        **_proof(job),
         "requests": dict(job.requests),
         "outputs": f"outputs/{job.job}/{job.revision}/",
         "story": [{**one._asdict(), "at": _iso(one.at)} for one in job.story],
     }
 
 
+def _proof(job: Job) -> dict[str, object]:
+    """Return what the JSON of an erased job has beside that of others."""
+    if job.erased_at is None:
+        return {}
+    return {"erased_at": _iso(job.erased_at), "by": job.by, "proven_at": _iso(job.proven_at), "proof": job.proof}
+
+
 def job_table(job: Job, now: datetime, *, is_predictable: bool = True) -> Table:
     """Return everything about one job for a person."""
     table = Table(title=f"Job {job.job}", show_header=False)
     totals = job.totals
+    if job.erased_at is not None:
+        table.add_row("erased", clean(describe_proof(job)))
     lines: Mapping[str, object] = {
         "state": ": ".join(filter(None, (describe_state(job), job.problem))),
         "workload": job.workload,
@@ -167,6 +177,8 @@ def no_outputs_words(job: Job) -> str:
         return "its retention is over, and its outputs with it"
     if job.state is JobState.STOPPED:
         return "nothing of it is published"
+    if job.state is JobState.ERASED:
+        return "they were erased with it"
     return f"outputs come at its end: sluice jobs watch {job.job}"
 
 

@@ -19,10 +19,11 @@ from shared.operating import (
     OutputKind,
     choose_chunks,
     complete_prefix,
+    describe_proof,
     group_later,
 )
 from shared.parked import Entry
-from tools.cli import job_view as view, rerun
+from tools.cli import erasing, job_view as view, rerun
 from tools.cli.diff_view import diff_in_words, list_diff_pieces
 from tools.cli.options import (
     FORMER_NAMES,
@@ -253,6 +254,37 @@ def stop_job(
             typer.confirm(f"{view.stopped_words(found)}. It ends for good, unpublished: stop it?", abort=True)
         stopped = stores.job_operator.stop(found.job, by=by, why=why)
     typer.echo(f"{view.stopped_words(stopped)}\nits outputs are not published")
+
+
+@app.command("erase")
+def erase_jobs(  # noqa: PLR0913 - each option of the command is an argument
+    jobs: Annotated[list[str], typer.Argument(help="The ids of the jobs. Name those that were made from a job too.")],
+    by: ByOption,
+    why: Annotated[str, typer.Option(help="Why it goes, as its row keeps it.", metavar="TEXT")],
+    file: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The publisher's file, where the job's row names none.")
+    ] = None,
+    settings: SettingsOption = None,
+    *,
+    yes: YesOption = False,
+) -> None:
+    """Remove everything of a job for good: payload, results, outputs, parked entries. Its id stays used."""
+    if file is not None and len(jobs) > 1:
+        raise typer.BadParameter("--file belongs to one job: erase it alone")
+    with connected(settings) as connections:
+        stores = Stores(connections)
+        found = [find_job(stores, job) for job in jobs]
+        names = [one.job for one in found]
+        for name in names:
+            stores.job_eraser.check(name, names)
+        if not yes:
+            erasing.make_sure(stores, found, file)
+        for name in names:
+            erased = stores.job_eraser.erase(name, by=by, why=why, also=names, file=file)
+            typer.echo(f"job {name} is {describe_proof(erased)}")
+        if yes:
+            for words in erasing.list_kept(stores, found):
+                typer.echo(words)
 
 
 @app.command("resume")

@@ -12,7 +12,7 @@ from shared.app import Stores
 from shared.errors import StorageUnavailableError, UnknownWorkloadError
 from shared.gate import GateState
 from shared.grammar import room_job, texts
-from shared.ledger import Collision, Job, JobState, judge
+from shared.ledger import TOMBSTONES, Collision, Job, judge
 from shared.payload import Limits, Submission, fingerprints_of, open_envelope, read_submission
 from shared.workloads import Workloads
 from tools.cli.options import PROBLEM_FOUND
@@ -114,7 +114,7 @@ def _differences(known: Job, submission: Submission) -> Iterator[str]:
         yield f"its workload is {known.workload}, this is for {submission.workload}"
     if known.items and items is not None and known.items != items:
         yield f"it has {known.items:,} transactions, this has {items:,}"
-    if known.state is JobState.BURIED:
+    if known.state in TOMBSTONES:
         # Its row keeps no more.
         return
     if known.gate != submission.gate:

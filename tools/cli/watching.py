@@ -36,6 +36,7 @@ STATUS: Final = MappingProxyType(
         JobState.STOPPED: 7,
         # Its row does not say any more how it ended.
         JobState.BURIED: PROBLEM_FOUND,
+        JobState.ERASED: PROBLEM_FOUND,
     }
 )
 STATUS_WORDS: Final = (

@@ -56,6 +56,7 @@ ROUTES: Final = (
     Route("/job/<job>/pause", "pause", jobs.pause_job, "POST"),
     Route("/job/<job>/stop", "stop", jobs.stop_job, "POST"),
     Route("/job/<job>/rerun", "rerun", jobs.rerun_job, "POST"),
+    Route("/job/<job>/erase", "erase", jobs.erase_job, "POST"),
     Route("/job/<job>/resume", "resume", jobs.resume_job, "POST"),
     Route("/parked/<job>/<key>/lines", "lines", parked.show_lines, "POST"),
     Route("/parked/<fingerprint>/discard", "discard", parked.discard_cause, "POST"),

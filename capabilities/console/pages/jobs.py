@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from werkzeug.exceptions import BadRequest, NotFound
@@ -20,6 +21,7 @@ from shared.operating import (
     WRITTEN,
     JobLook,
     OutputKind,
+    describe_proof,
     describe_refused,
     explain_pace,
     group_later,
@@ -32,6 +34,8 @@ PAGE: Final = 50
 _PARKED_AGE: Final = 30.0
 #: Fields of the form above the list.
 _FILTERS: Final = ("state", "workload", "gate", "since", "before")
+#: Seconds for which a request of a browser removes an erased job.
+_REMOVES_FOR: Final = 20.0
 #: Chunk rows of one request. More are read only if a person wants them.
 _READ_AT_ONCE: Final = 1000
 
@@ -105,6 +109,8 @@ def show_job(visit: Visit, job: str) -> Page:
         "row": row_of_job(look.job, visit.now),
         "look": look,
         "pace": explain_pace(look, visit.now),
+        "proof": describe_proof(look.job),
+        "is_over": look.job.state in CLOSED,
         "refused": [(one, describe_refused(one, look.job)) for one in look.refused],
         "story": list(_tell_story(look.job)),
         "files": _list_files(look.job),
@@ -114,7 +120,7 @@ def show_job(visit: Visit, job: str) -> Page:
         **_draw_chunks(visit, look),
         **_price_job(visit, look.job),
     }
-    acts = "" if look.job.state in CLOSED and refuse_rerun(look.job) else "job_acts.html"
+    acts = "" if look.job.state is JobState.ERASED else "job_acts.html"
     return Page(title=title, section="jobs", template="job.html", values=values, looks_again=True, acts=acts)
 
 
@@ -152,6 +158,13 @@ def rerun_job(visit: Visit, job: str) -> Page | str:
 def resume_job(visit: Visit, job: str) -> Page | str:
     """Resume a job as the person saw it, and go to its page."""
     return _act(visit, job, "resume", visit.view.stores.job_operator.resume)
+
+
+def erase_job(visit: Visit, job: str) -> Page | str:
+    """Erase a job as the person saw it, whose id the person has typed, and go to its page. The tick ends a long removal."""
+    if visit.fields.get("typed", "").strip() != job:
+        raise BadRequest("that is not the id of the job: go back and type it; nothing was done")
+    return _act(visit, job, "erase", partial(visit.view.stores.job_eraser.erase, seconds=_REMOVES_FOR))
 
 
 def _act(visit: Visit, job: str, name: str, act: Callable[..., Job]) -> Page | str:

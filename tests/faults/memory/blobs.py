@@ -1,11 +1,15 @@
 """The blob service, as far as Sluice uses it."""
 
 import re
+import urllib.parse
 from dataclasses import dataclass, replace
 from xml.sax.saxutils import escape
 
-from tests.faults.memory.reply import Reply, http_date, refusal
+from requests.structures import CaseInsensitiveDict
 
+from tests.faults.memory.reply import Asked, Reply, http_date, refusal
+
+_PART = re.compile(rb"DELETE (\S+) HTTP/1.1\r\n(.*?)\r\n\r\n", re.DOTALL)
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 
@@ -52,7 +56,8 @@ class Blobs:
             del self.content[container]
             return Reply(202)
         if not name:
-            return _listed(container, blobs, asked.query)
+            is_batch = asked.query.get("comp") == "batch"
+            return self._batch(asked) if is_batch else _listed(container, blobs, asked.query)
         refused = _condition(blobs.get(name), asked) or _lease_condition(blobs.get(name), asked)
         return refused or getattr(self, f"_{asked.method.lower()}")(blobs, name, asked)
 
@@ -72,6 +77,19 @@ class Blobs:
             return refusal(409, "ContainerAlreadyExists")
         self.content[container] = {}
         return Reply(201, headers={"ETag": '"0x0"', "Last-Modified": http_date(self._storage.now)})
+
+    def _batch(self, asked):
+        """Answer each request by itself: unlike rows, blobs do not change together."""
+        replies = [self.answer(one) for one in _parts(asked.body)]
+        parts = "".join(
+            f"--batchresponse_b\r\nContent-Type: application/http\r\nContent-ID: {number}\r\n\r\n"
+            f"HTTP/1.1 {reply.status} {reply.reason}\r\n"
+            + "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items())
+            + f"\r\n{reply.body.decode()}\r\n"
+            for number, reply in enumerate(replies)
+        )
+        headers = {"Content-Type": "multipart/mixed; boundary=batchresponse_b"}
+        return Reply(202, f"{parts}--batchresponse_b--\r\n".encode(), headers)
 
     def _put(self, blobs, name, asked):
         found = blobs.get(name)
@@ -126,6 +144,16 @@ class Blobs:
 
     def _version(self):
         return {"etag": f'"0x{self._storage.version():X}"', "changed": http_date(self._storage.now)}
+
+
+def _parts(body):
+    """Yield the requests of a batch: each deletes a blob."""
+    for found in _PART.finditer(body):
+        lines = (line.partition(":") for line in found[2].decode().splitlines())
+        headers = CaseInsensitiveDict((name.strip(), value.strip()) for name, _, value in lines)
+        # Without the account, unlike the address of a request of its own.
+        path = urllib.parse.unquote(urllib.parse.urlsplit(found[1].decode()).path.removeprefix("/"))
+        yield Asked("DELETE", path, {}, headers, b"")
 
 
 def _condition(found, asked):
