@@ -64,6 +64,8 @@ NET_POINTER: Final = "net"
 FEED_POINTER: Final = "feed"
 #: A job whose chunk messages are taken out of the queues. Its note is the number of the halt, and the turn of the messages.
 HALT_POINTER: Final = "halt"
+#: A job that waits for others. Its note is how often a hint to make its plan was in vain.
+WAIT_POINTER: Final = "wait"
 #: The kinds that a capability follows.
 OF_CAPABILITIES: Final = {WARM_POINTER: "warming"}
 

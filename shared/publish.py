@@ -46,7 +46,9 @@ from shared.payload import (
     cut_lines,
     expand_file,
     frame_file,
+    open_envelope,
     read_declared,
+    read_submission,
     sniff,
     split_lines,
     spool_for,
@@ -212,6 +214,31 @@ class Publisher(Closing):
         """Send a file of lines as one job: plain, gzip or zstd. Refuse an unreadable line among the first by its number."""
         pieces = _expand(file, self._limits)
         return self._submit(job, partial(frame_file, pieces), _Claims(tuple(sums), declare, check), options)
+
+    def submit_jobs(
+        self,
+        *,
+        job: str,
+        jobs: Sequence[str],
+        sums: Mapping[str, str] = MappingProxyType({}),
+        files: str | None = None,
+        **options: Unpack[SubmissionOptions],
+    ) -> str:
+        """Send a job whose transactions are the output lines of other jobs, in this order. Return the message's id.
+
+        It starts when all are complete. Their number is declared for it, and each sum as what the jobs accepted:
+        `{"quantity": "amount"}` is the sum of its `quantity` by that of their `amount`. `files`: `output` or `lines`.
+        """
+        about = SubmissionFields(job=check_job(job), **_texts(options))
+        payload = PayloadFields(jobs=tuple(jobs), sums=dict(sums) or None, files=files)
+        body = write_submission(structs.replace(about, trace=self._telemetry.current(), payload=payload))
+        # As its reader will: what is refused is not sent.
+        read_submission(open_envelope(body, self._limits), job, self._limits)
+        self.before_send(body)
+        message_id = self._drop(job, body)
+        if self._hints is not None:
+            self._hints()
+        return message_id
 
     def _submit(self, job: str, write: "_Write", claims: "_Claims", options: SubmissionOptions) -> Sent:
         about = SubmissionFields(job=check_job(job), **_texts(options))

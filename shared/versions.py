@@ -88,6 +88,7 @@ READS: Final[Mapping[str, int]] = MappingProxyType(
         "plan": 1,
         "finish plan": 3,
         "segment result": 1,
+        "manifest": 1,
         "shard result": 1,
         "span result": 1,
         "places": 1,

@@ -69,6 +69,7 @@ from shared.pipeline import (
     SoFarStore,
     Speeds,
     TotalsTable,
+    WakeWaiters,
     accept_stage,
     is_finishing,
     settle_stage,
@@ -224,6 +225,11 @@ class Stores(Closing):
         )
 
     @property
+    def wake_waiters(self) -> WakeWaiters:
+        """Sends the hints for the jobs that wait for one."""
+        return WakeWaiters(hints=self.signals, pending=self.pending, clock=self.clock)
+
+    @property
     def job_operator(self) -> JobOperator:
         """Pauses, resumes and stops jobs for a person."""
         return JobOperator(
@@ -233,6 +239,7 @@ class Stores(Closing):
             pending=self.pending,
             audit=self.audit,
             hints=self.signals,
+            wake_waiters=self.wake_waiters,
             clock=self.clock,
         )
 

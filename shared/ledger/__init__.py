@@ -55,6 +55,17 @@ from shared.ledger.ledger import (
     counting as counting,
     insert as insert,
 )
+from shared.ledger.precedence import (
+    Standing as Standing,
+    Verdict as Verdict,
+    add_waiter as add_waiter,
+    find_circle as find_circle,
+    follow_others as follow_others,
+    is_made_from as is_made_from,
+    judge_predecessor as judge_predecessor,
+    note_waits_at as note_waits_at,
+    waits_now_for as waits_now_for,
+)
 from shared.ledger.records import (
     CLOSED as CLOSED,
     FINISHED as FINISHED,
@@ -68,6 +79,7 @@ from shared.ledger.records import (
     PlanText as PlanText,
     Portion as Portion,
     Risk as Risk,
+    Sources as Sources,
     Told as Told,
     Totals as Totals,
 )

@@ -105,6 +105,8 @@ def _note_state(job: Job) -> str:
     note = job.problem or ""
     if job.state is JobState.HELD:
         note = f"gate {job.gate}, epoch {job.held_epoch}"
+        if job.awaits_others:
+            note = f"waits for {', '.join(job.waits)}"
     cut = note if len(note) <= LONGEST_NOTE else f"{note[: LONGEST_NOTE - 1]}…"
     # JSON writes a control character as six.
     return "".join(one if one.isprintable() else " " for one in cut)

@@ -14,7 +14,7 @@ Puts an operator's rules in force, audited.
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -50,7 +50,7 @@ from shared.ledger import (
 )
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
 from shared.parked import DOOR, Attempts, Entry, FailedAttempt, ParkedTable, chunk_of_key, is_aside_key
-from shared.pending import DISPATCH_POINTER, JOB_POINTER, OUTBOX_POINTER, PendingTable, Pointer
+from shared.pending import DISPATCH_POINTER, JOB_POINTER, OUTBOX_POINTER, WAIT_POINTER, PendingTable, Pointer
 from shared.pipeline import GRACE, FinishCall, Halts, Outputs, ReadyTable, TotalsTable, event_of, read_results
 from shared.refusals import Reason
 from shared.signals import Signals
@@ -71,6 +71,7 @@ class JobOperator:
     pending: PendingTable
     audit: AuditTable
     hints: Signals
+    wake_waiters: Callable[[Job], object]
     clock: Clock
 
     def pause(self, job_id: str, *, by: str, why: str, seen: str | None = None, named: ActKey | None = None) -> Job:
@@ -120,6 +121,8 @@ class JobOperator:
             self.pending.add_all([Pointer(JOB_POINTER, now, job_id), Pointer(OUTBOX_POINTER, later, job_id)])
             stopped = self.halts.change(job, decide, tried="stop the job")
             command.result = "gone" if stopped is None else stopped.state.value
+            if stopped is not None:
+                self.wake_waiters(stopped)
         return stopped or job
 
     def resume(self, job_id: str, *, by: str, why: str, seen: str | None = None, named: ActKey | None = None) -> Job:
@@ -150,8 +153,9 @@ class JobOperator:
 
         job = self._find(job_id, "resume")
         if (state := decide(job).state) is not JobState.FINISHING:
-            # The next tick dispatches it, or keeps it behind its gate: then its pointer of before is gone.
-            self.pending.add(Pointer(JOB_POINTER if state is JobState.HELD else DISPATCH_POINTER, now, job_id))
+            # The next tick dispatches it, or has it wait for its gate or for others: then its pointer of before is gone.
+            held = WAIT_POINTER if job.awaits_others else JOB_POINTER
+            self.pending.add(Pointer(held if state is JobState.HELD else DISPATCH_POINTER, now, job_id))
         return change(self.ledger, job_id, decide, tried="resume the job", known=job) or job
 
     def _find(self, job_id: str, act: str) -> Job:
@@ -175,7 +179,7 @@ def _refuse_pause(job: Job) -> str:
         return "it is finishing: none of its transactions runs any more"
     if job.state in CLOSED:
         return f"it is {job.state.value}: it has ended"
-    return "it has no plan yet: try again in a moment" if job.plan is None else ""
+    return "it has no plan yet: try again in a moment" if job.plan is None and not job.waits else ""
 
 
 #: Stands for the state or the story of a job that an earlier version wrote. `sluice jobs reindex` finds the state.

@@ -47,6 +47,7 @@ from shared.messages import NO_PORTION, VERSION, PortionMessage, Sums
 from shared.payload import Limits
 from shared.pipeline.streams import LINES, Stream, StreamWriter
 from shared.telemetry import contain
+from shared.versions import decode_document
 from shared.workloads import AnyWorkload, Emit, Left, PartialPiece, Rejection, Total, isolate_lines
 from shared.zstd import make_packer
 
@@ -322,6 +323,17 @@ class Outputs:
         """Write the manifest, unless it exists."""
         content = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
         self._put(MANIFEST, content, _JSON, {})
+
+    def read_manifest(self) -> Manifest | None:
+        """Return the manifest. None: it was not written, or is gone. Only the row of its job says whether it counts."""
+        path = f"{self._folder}/{MANIFEST}"
+        with expecting_an_answer(f"read output {path!r}"):
+            try:
+                content = self._container.download_blob(path).readall()
+            except ResourceNotFoundError:
+                return None
+        found: Manifest = decode_document(content, Manifest, "manifest", f"output {path!r}")
+        return found
 
     def _put(self, name: str, content: bytes, settings: ContentSettings, metadata: Mapping[str, str]) -> None:
         path = f"{self._folder}/{name}"

@@ -27,6 +27,7 @@ def paused(world, process):
         pending=pending,
         audit=audit,
         hints=world.signals,
+        wake_waiters=lambda _job: None,
         clock=world.clock,
     )
     return one
