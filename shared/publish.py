@@ -68,6 +68,7 @@ CHECKED_FIRST: Final = 10_000
 #: In a declaration, the number of transactions. All others are sums.
 ITEMS: Final = "items"
 NOTHING: Final[Mapping[str, Decimal | int | str]] = MappingProxyType({})
+NOTHING_ADDED: Final[Mapping[str, Decimal]] = MappingProxyType({})
 #: A queue's own default would drop a message that is held for longer than a week.
 NEVER_EXPIRES: Final = -1
 
@@ -223,8 +224,8 @@ class Publisher(Closing):
         sums: Mapping[str, str] = MappingProxyType({}),
         files: str | None = None,
         **options: Unpack[SubmissionOptions],
-    ) -> str:
-        """Send a job whose transactions are the output lines of other jobs, in this order. Return the message's id.
+    ) -> Sent:
+        """Send a job whose transactions are the output lines of other jobs, in this order.
 
         It starts when all are complete. Their number is declared for it, and each sum as what the jobs accepted:
         `{"quantity": "amount"}` is the sum of its `quantity` by that of their `amount`. `files`: `output` or `lines`.
@@ -235,10 +236,19 @@ class Publisher(Closing):
         # As its reader will: what is refused is not sent.
         read_submission(open_envelope(body, self._limits), job, self._limits)
         self.before_send(body)
-        message_id = self._drop(job, body)
-        if self._hints is not None:
-            self._hints()
-        return message_id
+        return Sent(
+            job=job,
+            form=Form.JOBS,
+            items=0,
+            sums=NOTHING_ADDED,
+            frames=0,
+            stored_bytes=0,
+            message_bytes=len(body),
+            message_id=self._drop(job, body),
+            blob=None,
+            checked=0,
+            is_hinted=self._hints is not None and self._hints(),
+        )
 
     def _submit(self, job: str, write: "_Write", claims: "_Claims", options: SubmissionOptions) -> Sent:
         about = SubmissionFields(job=check_job(job), **_texts(options))

@@ -49,6 +49,7 @@ from shared.ledger import (
     stop,
 )
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
+from shared.operating.descent import describe_sources, describe_waiting
 from shared.parked import DOOR, Attempts, Entry, FailedAttempt, ParkedTable, chunk_of_key, is_aside_key
 from shared.pending import DISPATCH_POINTER, JOB_POINTER, OUTBOX_POINTER, WAIT_POINTER, PendingTable, Pointer
 from shared.pipeline import GRACE, FinishCall, Halts, Outputs, ReadyTable, TotalsTable, event_of, read_results
@@ -219,6 +220,9 @@ class JobLook:
     older: int | None = None
     #: Submissions of this id that were parked at acceptance, also where an earlier one was accepted.
     refused: Sequence[Entry] = field(default=())
+    #: For whom it waits, and what it was made from, in words.
+    waits: str = ""
+    sources: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,9 +240,13 @@ class JobReader:
     def look(self, job_id: str) -> JobLook:
         """Read the job and everything around it."""
         job, refused = self.ledger.read(job_id), self.list_refused(job_id)
+        sources = [] if job is None else list(describe_sources(self.ledger, job))
         if job is None or job.state in CLOSED:
-            return JobLook(job, refused=refused)
-        return JobLook(job, self._list_retried(job), self._read_queues(job), self._count_older(job), refused)
+            return JobLook(job, refused=refused, sources=sources)
+        if job.awaits_others:
+            return JobLook(job, refused=refused, waits=describe_waiting(self.ledger, job), sources=sources)
+        retried, queues, older = self._list_retried(job), self._read_queues(job), self._count_older(job)
+        return JobLook(job, retried, queues, older, refused, sources=sources)
 
     def list_refused(self, job_id: str) -> list[Entry]:
         """Return the open entries at the door that claim the job. One request."""
@@ -325,6 +333,8 @@ def explain_pace(look: JobLook, now: datetime) -> list[str]:
     job = look.job
     if job is None or job.state in CLOSED:
         return []
+    if job.state is JobState.HELD and look.waits:
+        return [look.waits]
     if job.state is JobState.HELD:
         return [f"it waits behind gate {job.gate}: sluice gate status {job.gate}"]
     waits = _explain_turn(job, look.older)

@@ -147,6 +147,8 @@ class Form(StrEnum):
 
     INLINE = "inline"
     BLOB = "blob"
+    #: Other jobs make it.
+    JOBS = "jobs"
 
 
 def base64_bytes(stored: int) -> int:
