@@ -28,7 +28,7 @@ from shared.gate import (
     Timetables,
 )
 from shared.ids import RangeGenerator
-from shared.ledger import TableLedger
+from shared.ledger import NightTable, TableLedger
 from shared.messages import Delivery, Permit
 from shared.operating import (
     AuditTable,
@@ -116,7 +116,9 @@ class Stores(Closing):
         connections.at_close(self.close)
         table, self.container = connections.tables.get_table_client, connections.blobs.get_container_client
         self.watch = WatchTable(table("decisions"))
-        self.ledger = TableLedger(table("jobs"), table("jobindex"), clock=self.clock, watch=self.watch)
+        self.ledger = TableLedger(
+            table("jobs"), table("jobindex"), clock=self.clock, watch=self.watch, nights=NightTable(table("nights"))
+        )
         self.job_list = self.ledger.list
         self.pending = PendingTable(table("pending"))
         self.ready = ReadyTable(table("pending"))

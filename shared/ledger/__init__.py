@@ -20,6 +20,7 @@ from shared.ledger.job_decisions import (
     describe_state as describe_state,
     finish as finish,
     first_turn as first_turn,
+    is_failed_entirely as is_failed_entirely,
     is_halted as is_halted,
     is_noted_ahead as is_noted_ahead,
     is_overdue as is_overdue,
@@ -55,6 +56,7 @@ from shared.ledger.ledger import (
     counting as counting,
     insert as insert,
 )
+from shared.ledger.night_table import NightLine as NightLine, NightTable as NightTable
 from shared.ledger.precedence import (
     Standing as Standing,
     Verdict as Verdict,
