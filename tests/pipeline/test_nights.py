@@ -50,7 +50,9 @@ def test_all_jobs_of_a_night_are_paused_resumed_and_stopped(rated):
 
     def act(what):
         jobs = choose_jobs(read(rated), what)
-        return [one.job for one in act_on_night(rated.stores.job_operator, jobs, what, by="ann", why="wrong") if one.is_done]
+        return [
+            one.job for one in act_on_night(rated.stores.job_operator, jobs, what, by="ann", why="wrong") if one.is_done
+        ]
 
     assert act(NightAct.PAUSE) == ["invoice", "rate-1", "rate-2"]
     assert judge_night(read(rated)) == "paused"
