@@ -66,6 +66,8 @@ FEED_POINTER: Final = "feed"
 HALT_POINTER: Final = "halt"
 #: A job that was erased, until nothing of it was found twice.
 ERASE_POINTER: Final = "erase"
+#: A job that waits for others. Its note is how often a hint to make its plan was in vain.
+WAIT_POINTER: Final = "wait"
 #: The kinds that a capability follows.
 OF_CAPABILITIES: Final = {WARM_POINTER: "warming"}
 

@@ -46,7 +46,9 @@ from shared.payload import (
     cut_lines,
     expand_file,
     frame_file,
+    open_envelope,
     read_declared,
+    read_submission,
     sniff,
     split_lines,
     spool_for,
@@ -66,6 +68,7 @@ CHECKED_FIRST: Final = 10_000
 #: In a declaration, the number of transactions. All others are sums.
 ITEMS: Final = "items"
 NOTHING: Final[Mapping[str, Decimal | int | str]] = MappingProxyType({})
+NOTHING_ADDED: Final[Mapping[str, Decimal]] = MappingProxyType({})
 #: A queue's own default would drop a message that is held for longer than a week.
 NEVER_EXPIRES: Final = -1
 
@@ -212,6 +215,40 @@ class Publisher(Closing):
         """Send a file of lines as one job: plain, gzip or zstd. Refuse an unreadable line among the first by its number."""
         pieces = _expand(file, self._limits)
         return self._submit(job, partial(frame_file, pieces), _Claims(tuple(sums), declare, check), options)
+
+    def submit_jobs(
+        self,
+        *,
+        job: str,
+        jobs: Sequence[str],
+        sums: Mapping[str, str] = MappingProxyType({}),
+        files: str | None = None,
+        **options: Unpack[SubmissionOptions],
+    ) -> Sent:
+        """Send a job whose transactions are the output lines of other jobs, in this order.
+
+        It starts when all are complete. Their number is declared for it, and each sum as what the jobs accepted:
+        `{"quantity": "amount"}` is the sum of its `quantity` by that of their `amount`. `files`: `output` or `lines`.
+        """
+        about = SubmissionFields(job=check_job(job), **_texts(options))
+        payload = PayloadFields(jobs=tuple(jobs), sums=dict(sums) or None, files=files)
+        body = write_submission(structs.replace(about, trace=self._telemetry.current(), payload=payload))
+        # As its reader will: what is refused is not sent.
+        read_submission(open_envelope(body, self._limits), job, self._limits)
+        self.before_send(body)
+        return Sent(
+            job=job,
+            form=Form.JOBS,
+            items=0,
+            sums=NOTHING_ADDED,
+            frames=0,
+            stored_bytes=0,
+            message_bytes=len(body),
+            message_id=self._drop(job, body),
+            blob=None,
+            checked=0,
+            is_hinted=self._hints is not None and self._hints(),
+        )
 
     def _submit(self, job: str, write: "_Write", claims: "_Claims", options: SubmissionOptions) -> Sent:
         about = SubmissionFields(job=check_job(job), **_texts(options))

@@ -80,8 +80,17 @@ class Reason(ReasonCode):
         "the job of this id was erased",
         "send it under another job id, if it may be kept again",
     )
+    BAD_AFTER = (
+        "bad_after",
+        "`after` or `payload.jobs` does not name 1 to 100 other jobs of its room, each once",
+        "name jobs of its own room by their ids; more than 100 through a job that follows them",
+    )
     # The declared payload.
-    PAYLOAD_FORM = "payload_form", "there is not exactly one payload", "send one of items, payload.inline, payload.blob"
+    PAYLOAD_FORM = (
+        "payload_form",
+        "there is not exactly one payload",
+        "send one of items, payload.inline, payload.blob, payload.jobs",
+    )
     EMPTY = "empty", "it has no transactions", "send at least one, or nothing at all"
     TOO_MANY_ITEMS = "too_many_items", "it has more transactions or frames than one job may", "split it into jobs"
     BAD_BASE64 = "bad_base64", "the inline payload is not Base64", "encode it with the standard alphabet and padding"

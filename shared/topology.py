@@ -33,7 +33,7 @@ PLANS = "plans"
 #: The common room's queue and container. Another room adds its name to each; its queue identifies a message's sender.
 _SUBMISSIONS, _PAYLOADS = "submissions", "payloads"
 _WORK = "work-"
-_TABLES = "jobs pending held totals parked receipts decisions audit jobindex usage replays"
+_TABLES = "jobs pending held totals parked receipts decisions audit jobindex usage replays nights"
 #: Of a capability with read models: the tables of rows, and that of the models. A migration builds in the table of rows
 #: that its model does not use.
 SLOTS, MODELS = ("readmodela", "readmodelb"), "models"

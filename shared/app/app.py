@@ -41,6 +41,7 @@ from shared.pending import (
     ROLL_POINTER,
     ROOM_POINTER,
     TIMETABLE_POINTER,
+    WAIT_POINTER,
     WORK_POINTER,
     Due,
     Followers,
@@ -149,6 +150,7 @@ def build_tick(stages: AppStages, net: Net, parts: Sequence[BuiltPart] = ()) -> 
     # After the jobs: their time is bounded, and a bus that does not answer must not use it up.
     followers.register(OUTBOX_POINTER, lambda pointer, _until: stores.outbox.follow(pointer), turn=1)
     followers.register(WORK_POINTER, stages.tasks.stranded.follow, means_open=True, turn=1)
+    followers.register(WAIT_POINTER, stages.succession.follow, turn=1)
     followers.register(HALT_POINTER, stages.halt_follower.follow, means_open=True, turn=1)
     followers.register(FEED_POINTER, lambda _pointer, _until: stages.feeder.look(), means_open=True, turn=1)
     warming = stages.settings.capability("warming")

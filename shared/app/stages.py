@@ -3,7 +3,7 @@
 The tasks of this process and of the fleet: the decision how many run, and the wake-ups for a put on the queues.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from threading import Event
@@ -45,13 +45,16 @@ from shared.pipeline import (
     HaltFollower,
     Orphans,
     Overtaking,
+    Planning,
     Processor,
     QueueFronts,
     Retention,
     Rooms,
     Settler,
+    SourceLines,
     Starter,
     Stranded,
+    Succession,
     Sweep,
     Tools,
     WaitingResults,
@@ -206,19 +209,57 @@ class AppStages:
             ledger=stores.ledger,
             stores=PayloadStores(stores.container, self.limits, point_at(stores.pending)),
             plans=stores.plans,
-            ids=stores.ids,
-            gates=stores.held_work,
+            planning=self.planning,
             starter=self.starter,
+            waiting=self.succession,
             pending=stores.pending,
             clock=self.clock,
-            sums={name: self.workloads.find(name).sums for name in self.workloads},
+            sums=self.sums,
             limits=self.limits,
-            sizes=ChunkSizes(self.settings.chunk_items, stores.speeds, self.workloads),
+            sizes=self.sizes,
             overdue=self.settings.chunk_overdue,
             memory=self.memory,
             telemetry=self.telemetry,
         )
         return Arrivals(acceptance, self.deliveries)
+
+    @cached_property
+    def sums(self) -> Mapping[str, Collection[str]]:
+        """The workloads of this installation, each with the fields that it adds up."""
+        return {name: self.workloads.find(name).sums for name in self.workloads}
+
+    @cached_property
+    def sizes(self) -> ChunkSizes:
+        """Chooses the sizes of chunks."""
+        return ChunkSizes(self.settings.chunk_items, self.stores.speeds, self.workloads)
+
+    @cached_property
+    def planning(self) -> Planning:
+        """Numbers planned jobs, and asks their gates."""
+        return Planning(self.stores.ids, self.stores.held_work)
+
+    @cached_property
+    def succession(self) -> Succession:
+        """Starts jobs that wait for others."""
+        stores = self.stores
+        return Succession(
+            ledger=stores.ledger,
+            pending=stores.pending,
+            plans=stores.plans,
+            planning=self.planning,
+            make_plan=SourceLines(
+                outputs=stores.container("outputs"),
+                stores=PayloadStores(stores.container, self.limits, point_at(stores.pending)),
+                sums=self.sums,
+                limits=self.limits,
+                sizes=self.sizes,
+                memory=self.memory,
+            ),
+            starter=self.starter,
+            hints=stores.signals,
+            clock=self.clock,
+            overdue=self.settings.chunk_overdue,
+        )
 
     @cached_property
     def starter(self) -> Starter:
@@ -235,6 +276,7 @@ class AppStages:
             clock=self.clock,
             overdue=self.settings.chunk_overdue,
             list_failures=stores.attempts.list_failures,
+            look_at_waiting=lambda job, until: self.succession.look(job, until),  # noqa: PLW0108 - made at its first use
         )
 
     @cached_property
@@ -323,6 +365,7 @@ class AppStages:
                 outbox=stores.outbox,
                 call=self.finish_call,
                 note_speed=stores.speeds.note,
+                wake_waiters=stores.wake_waiters,
                 clock=self.clock,
                 merged_most=self.settings.merged_most,
                 telemetry=self.telemetry,

@@ -30,7 +30,7 @@ from shared.gate import (
     Timetables,
 )
 from shared.ids import RangeGenerator
-from shared.ledger import SEALED, TableLedger
+from shared.ledger import SEALED, NightTable, TableLedger
 from shared.messages import Delivery, Permit
 from shared.operating import (
     AuditTable,
@@ -75,6 +75,7 @@ from shared.pipeline import (
     SoFarStore,
     Speeds,
     TotalsTable,
+    WakeWaiters,
     accept_stage,
     is_finishing,
     settle_stage,
@@ -121,7 +122,9 @@ class Stores(Closing):
         connections.at_close(self.close)
         table, self.container = connections.tables.get_table_client, connections.blobs.get_container_client
         self.watch = WatchTable(table("decisions"))
-        self.ledger = TableLedger(table("jobs"), table("jobindex"), clock=self.clock, watch=self.watch)
+        self.ledger = TableLedger(
+            table("jobs"), table("jobindex"), clock=self.clock, watch=self.watch, nights=NightTable(table("nights"))
+        )
         self.job_list = self.ledger.list
         self.pending = PendingTable(table("pending"))
         self.ready = ReadyTable(table("pending"))
@@ -268,6 +271,11 @@ class Stores(Closing):
         return False
 
     @property
+    def wake_waiters(self) -> WakeWaiters:
+        """Sends the hints for the jobs that wait for one."""
+        return WakeWaiters(hints=self.signals, pending=self.pending, clock=self.clock)
+
+    @property
     def job_operator(self) -> JobOperator:
         """Pauses, resumes, stops and reruns jobs for a person."""
         return JobOperator(
@@ -278,6 +286,7 @@ class Stores(Closing):
             audit=self.audit,
             parked=self.parked_table,
             hints=self.signals,
+            wake_waiters=self.wake_waiters,
             clock=self.clock,
         )
 

@@ -21,6 +21,7 @@ from shared.ledger.job_decisions import (
     erase as erase,
     finish as finish,
     first_turn as first_turn,
+    is_failed_entirely as is_failed_entirely,
     is_halted as is_halted,
     is_noted_ahead as is_noted_ahead,
     is_overdue as is_overdue,
@@ -58,6 +59,18 @@ from shared.ledger.ledger import (
     counting as counting,
     insert as insert,
 )
+from shared.ledger.night_table import NightLine as NightLine, NightTable as NightTable
+from shared.ledger.precedence import (
+    Standing as Standing,
+    Verdict as Verdict,
+    add_waiter as add_waiter,
+    find_circle as find_circle,
+    follow_others as follow_others,
+    is_made_from as is_made_from,
+    judge_predecessor as judge_predecessor,
+    note_waits_at as note_waits_at,
+    waits_now_for as waits_now_for,
+)
 from shared.ledger.records import (
     CLOSED as CLOSED,
     FINISHED as FINISHED,
@@ -72,6 +85,7 @@ from shared.ledger.records import (
     PlanText as PlanText,
     Portion as Portion,
     Risk as Risk,
+    Sources as Sources,
     Told as Told,
     Totals as Totals,
 )

@@ -26,6 +26,7 @@ from shared.ledger.records import (
     PlanText,
     Portion,
     Risk,
+    Sources,
     Told,
     Totals,
     columns,
@@ -170,6 +171,18 @@ def _story_of(text: str) -> tuple[Told, ...]:
     )
 
 
+def _sources_text(sources: Sources | None) -> str | None:
+    if sources is None:
+        return None
+    files = {"files": sources.files} if sources.files else {}
+    return _dumps({"jobs": sources.count, "sums": dict(sources.sums), **files})
+
+
+def _sources_of(text: str) -> Sources:
+    found = _loads(text)
+    return Sources(int(found["jobs"]), MappingProxyType(found["sums"]), found.get("files"))
+
+
 def _plan_of(entity: Mapping[str, Any], name: str) -> PlanBlob:
     # A row of an earlier version has no column for the container, which is then the default.
     container = {"container": entity[f"{name}_container"]} if f"{name}_container" in entity else {}
@@ -209,6 +222,12 @@ _CODECS: Final[Mapping[ColumnCodec, tuple[Convert | None, Convert | None]]] = {
     ColumnCodec.FLAG: (lambda is_set: is_set or None, bool),
     ColumnCodec.RARE: (lambda number: EntityProperty(number, EdmType.INT64) if number else None, _int),
     ColumnCodec.STORY: (_story_text, _story_of),
+    ColumnCodec.NAMES: (lambda names: _dumps(list(names)) if names else None, lambda text: tuple(_loads(text))),
+    ColumnCodec.SOURCES: (_sources_text, _sources_of),
+    ColumnCodec.REVISIONS: (
+        lambda used: _dumps(dict(used)) if used else None,
+        lambda text: MappingProxyType(_loads(text)),
+    ),
 }
 
 

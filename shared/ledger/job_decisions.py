@@ -402,12 +402,13 @@ BY_ITSELF: Final = "sluice"
 def pause(job: Job, by: str, why: str) -> Job:
     """Pause an open job until a person resumes it. Its results are credited, and its state stays also when all chunks end.
 
-    `why`: the problem, for a person. A job without a plan stays unchanged, and so does one that is paused or closed.
+    `why`: the problem, for a person. A job without a plan stays unchanged unless it waits for others, and so does one
+    that is paused or closed.
     """
-    if job.plan is None or job.state in CLOSED | {JobState.PAUSED}:
+    if (job.plan is None and not job.waits) or job.state in CLOSED | {JobState.PAUSED}:
         return job
-    # Of a job whose chunks have all ended, no message is to be taken out.
-    halts = job.halts if job.has_ended else job.halts + 1
+    # Of a job whose chunks have all ended, or that waits for others, no message is to be taken out.
+    halts = job.halts if job.has_ended or job.plan is None else job.halts + 1
     return replace(job, state=JobState.PAUSED, by=by, problem=why[:LONGEST_PROBLEM], halts=halts)
 
 
@@ -441,6 +442,8 @@ def resume(job: Job, now: datetime) -> Job:
     resumed = replace(
         job, forgiven=job.parked_chunks, aside_forgiven=job.aside, progressed_at=now, problem=None, by=None
     )
+    if job.awaits_others:
+        return replace(resumed, state=JobState.HELD)
     if never_passed(job):
         return replace(resumed, state=JobState.HELD)
     if job.has_ended:

@@ -44,7 +44,7 @@ def _find(job: Job) -> Iterator[tuple[NeedKind, _Found]]:
         yield NeedKind.FAILED, _Found(parked, since)
     # The deadline was for the first revision.
     if job.warned and job.deadline and job.revision == 1 and job.state not in CLOSED:
-        behind = f", held behind gate {job.gate}" if job.state is JobState.HELD else ""
+        behind = f", held behind gate {job.gate}" if job.state is JobState.HELD and not job.awaits_others else ""
         words = f"{_RISKS[job.warned]}, {job.deadline:%Y-%m-%d %H:%M} UTC{behind}"
         since = job.deadline if job.warned is Risk.MISSED else None
         yield NeedKind.LATE, _Found(words, since, job.warned.value, job.warned is not Risk.WAITS_TOO_LONG)

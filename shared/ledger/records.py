@@ -4,7 +4,7 @@ They are plain data. Each field names the codec of its column, so a new field is
 
 - `entities` writes and reads every field by its codec.
 - `Job.accept` copies the fields marked `given` from the submission.
-- `Job.tombstone` keeps the fields marked `kept`.
+- `Job.tombstone` keeps the fields marked `kept`, and the state in which the job had ended.
 
 The columns of the ledger's records: the codec of each field, and who copies or keeps its value.
 """
@@ -42,6 +42,12 @@ class ColumnCodec(Enum):
     STORY = auto()
     #: A whole number, stored if it is not 0.
     RARE = auto()
+    #: A list of names, stored if there is one.
+    NAMES = auto()
+    #: The sources of a job and the sums that they prove, stored if there are any.
+    SOURCES = auto()
+    #: Numbers by name, stored if there are any.
+    REVISIONS = auto()
     #: Three columns, or one.
     PLAN = auto()
     #: All columns that no field has: they are of a newer version.
@@ -62,6 +68,9 @@ COUNTS: Final = ColumnCodec.COUNTS
 FLAG: Final = ColumnCodec.FLAG
 STORY: Final = ColumnCodec.STORY
 RARE: Final = ColumnCodec.RARE
+NAMES: Final = ColumnCodec.NAMES
+SOURCES: Final = ColumnCodec.SOURCES
+REVISIONS: Final = ColumnCodec.REVISIONS
 PLAN: Final = ColumnCodec.PLAN
 OTHERS: Final = ColumnCodec.OTHERS
 
@@ -208,6 +217,18 @@ class PlanText:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """How a job is made from others: the first ones that it waits for."""
+
+    #: How many of these.
+    count: int
+    #: The declared sum of this name is what they accepted of the other.
+    sums: Mapping[str, str]
+    #: Which of their files, if the publisher says.
+    files: str | None = None
+
+
 class Told(NamedTuple):
     """A state that a job came to: when, under which revision, and why or behind which gate."""
 
@@ -323,6 +344,26 @@ class Job:
     erased_at: Annotated[datetime | None, Column(MOMENT)] = None
     proven_at: Annotated[datetime | None, Column(MOMENT)] = None
     proof: Annotated[Mapping[str, int] | None, Column(COUNTS)] = None
+    #: The jobs that must be complete before this one starts, those that it is made from first.
+    waits: Annotated[tuple[str, ...], Column(NAMES)] = ()
+    #: How many of them it has passed.
+    waits_at: Annotated[int, Column(RARE)] = 0
+    #: Whether one that has parked transactions is passed too.
+    after_parked: Annotated[bool | None, Column(FLAG, given=True)] = None
+    #: None: it has its own payload.
+    from_jobs: Annotated[Sources | None, Column(SOURCES)] = None
+    #: The plan of its own payload while it waits for others. Instances of before start no job without a plan.
+    ready: Annotated[PlanBlob | PlanText | None, Column(PLAN)] = None
+    #: The revision of each job that its transactions were made from.
+    used: Annotated[Mapping[str, int], Column(REVISIONS, kept=True)] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    #: The jobs that wait for this one, or were made from it.
+    waiters: Annotated[tuple[str, ...], Column(NAMES, kept=True)] = ()
+    #: The name that it shares with others in lists and bills.
+    night: Annotated[str | None, Column(TEXT, given=True, kept=True)] = None
+    #: Of a buried job: the state in which it had ended. None: an earlier version buried it.
+    ended: Annotated[str | None, Column(TEXT)] = None
     #: Milliseconds of work, as the chunks reported them.
     milliseconds: Annotated[int, Column(WHOLE)] = 0
     #: The requests of all stages, by the meter that bills them.
@@ -358,7 +399,7 @@ class Job:
         if isinstance(self.plan, PlanText):
             # The transactions are in it.
             del kept["plan"]
-        return Job(**kept, state=JobState.BURIED)
+        return Job(**kept, state=JobState.BURIED, ended=self.state.value)
 
     @property
     def ended_chunks(self) -> int:
@@ -368,6 +409,16 @@ class Job:
     def counts(self, row: ChunkRow) -> bool:
         """Check whether a chunk ended in this run of the job. A row of a run before it stays until it is replaced."""
         return row.revision >= self.run_from
+
+    @property
+    def awaits_others(self) -> bool:
+        """True from its acceptance until all that it waits for have ended. It has no plan until then."""
+        return bool(self.waits) and self.plan is None
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The jobs whose lines are its transactions."""
+        return self.waits[: self.from_jobs.count] if self.from_jobs else ()
 
     @property
     def may_need_a_person(self) -> bool:

@@ -54,6 +54,7 @@ from shared.ledger.entities import (
 )
 from shared.ledger.job_needs import find_changed, list_marked, mark_needs, needs_of
 from shared.ledger.ledger import MOST_ROWS, Listed
+from shared.ledger.night_table import NightLine, NightTable
 from shared.ledger.records import CLOSED, TOMBSTONES, ChunkRow, Job, JobState, Told
 from shared.outbox import JOB_EVENTS, OutgoingMessage
 from shared.telemetry import describe_error, events, tell
@@ -105,6 +106,8 @@ def _note_state(job: Job) -> str:
     note = job.problem or ""
     if job.state is JobState.HELD:
         note = f"gate {job.gate}, epoch {job.held_epoch}"
+        if job.awaits_others:
+            note = f"waits for {', '.join(job.waits)}"
     cut = note if len(note) <= LONGEST_NOTE else f"{note[: LONGEST_NOTE - 1]}…"
     # JSON writes a control character as six.
     return "".join(one if one.isprintable() else " " for one in cut)
@@ -204,15 +207,18 @@ class JobPage:
 class JobList:
     """The list of jobs in the table `jobindex`."""
 
-    def __init__(self, index: TableClient, jobs: TableClient) -> None:
-        self._index, self._jobs = index, jobs
+    def __init__(self, index: TableClient, jobs: TableClient, nights: NightTable | None = None) -> None:
+        self._index, self._jobs, self._nights = index, jobs, nights
 
     def tell(self, job: Job) -> None:
         """Write the news of a job. Safe to repeat."""
         # Of an erased job, the news of before go: a problem may quote a transaction.
         mode = UpdateMode.REPLACE if job.state is JobState.ERASED else UpdateMode.MERGE
         with expecting_an_answer(f"list job {job.job!r}"):
-            self._index.upsert_entity(_entity(job), mode=mode)
+            line = _entity(job)
+            self._index.upsert_entity(line, mode=mode)
+        if self._nights is not None and job.night is not None:
+            self._nights.tell(job, line)
 
     def has_former_news(self, job: Job) -> bool:
         """Check whether the line of a closed job has news of before its end, which a slow process may write again."""
@@ -221,8 +227,23 @@ class JobList:
             try:
                 found = self._index.get_entity(line["PartitionKey"], line["RowKey"])
             except ResourceNotFoundError:
-                return False
-        return any(name.startswith("open") for name in found)
+                found = {}
+        of_night = self._nights.find(job) if self._nights is not None and job.night is not None else {}
+        return any(name.startswith("open") for name in (*found, *of_night))
+
+    def begin(self, job: Job) -> None:
+        """Write the line of a new job, and list its night if it names one."""
+        if self._nights is not None and job.night is not None:
+            self._nights.begin(job)
+        self.tell(job)
+
+    def list_nights(self, most: int) -> list[str]:
+        """Return the names of the latest nights by one request, the newest first."""
+        return [] if self._nights is None else self._nights.list_newest(most)
+
+    def read_night(self, night: str) -> list[NightLine]:
+        """Return the jobs of a night by one request, those that wait for others last."""
+        return [] if self._nights is None else self._nights.read(night, _read_line)
 
     def newest(self, limit: int) -> list[Listed]:
         """Return the latest jobs, the newest first."""
@@ -371,18 +392,20 @@ _PAGE: Final = 1000
 class TableLedger:
     """A Ledger in the tables `jobs` and `jobindex`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its tables, and what each write gets
         self,
         jobs: TableClient,
         index: TableClient,
         new_nonce: Callable[[], str] = lambda: uuid.uuid4().hex,
         clock: Clock | None = None,
         watch: WatchTable | None = None,
+        *,
+        nights: NightTable | None = None,
     ) -> None:
-        """`watch`: has the needs of jobs. None: they are kept in their rows alone."""
+        """`watch`: has the needs of jobs. None: they are kept in their rows alone. `nights`: has the jobs that name one."""
         self._watch = watch
         self._jobs, self._new_nonce, self._clock = jobs, new_nonce, clock or SystemClock()
-        self.list = JobList(index, jobs)
+        self.list = JobList(index, jobs, nights)
 
     def insert(self, job: Job) -> tuple[Job, bool]:
         """Insert a job, or return the job that already has this id. Either is in the list of jobs afterwards."""
@@ -397,7 +420,7 @@ class TableLedger:
                     raise
                 stored, is_new = found, found.nonce == mine.nonce
             # By the stored row: the next delivery after a crash writes the same.
-            self.list.tell(stored)
+            self.list.begin(stored)
         return stored, is_new
 
     def read(self, job: str) -> Job | None:

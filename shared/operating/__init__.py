@@ -20,6 +20,7 @@ from shared.operating.audit import (
     AuditTable as AuditTable,
     RecordedAct as RecordedAct,
 )
+from shared.operating.descent import list_made_from as list_made_from
 from shared.operating.differences import (
     AccountChange as AccountChange,
     Counted as Counted,
@@ -63,6 +64,15 @@ from shared.operating.job_acts import (
     warn_of_older_processes as warn_of_older_processes,
 )
 from shared.operating.keeping import Keeping as Keeping, find_immutable as find_immutable, read_keeping as read_keeping
+from shared.operating.night_acts import (
+    MOST_ACTS as MOST_ACTS,
+    NightAct as NightAct,
+    act_on_night as act_on_night,
+    choose_jobs as choose_jobs,
+    count_ended as count_ended,
+    explain_line as explain_line,
+    judge_night as judge_night,
+)
 from shared.operating.parked_acts import (
     MOST_LINES as MOST_LINES,
     EntryReader as EntryReader,

@@ -4,7 +4,7 @@ The order: audit, pointers, the job's row, its halt row, and then all that is th
 goes on by the pointer. It proves later that nothing is left.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import inf
@@ -14,13 +14,9 @@ from shared.errors import ActStaleError, JobStateError
 from shared.grammar import check_blob
 from shared.ledger import CLOSED, Job, JobState, Ledger, Written, counting, erase, stop
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
+from shared.operating.descent import list_made_from
 from shared.pending import ERASE_POINTER, OUTBOX_POINTER, PendingTable, Pointer
 from shared.pipeline import GRACE, SECOND_LOOK, Halts, Remains, event_of
-
-
-def list_dependants(job: Job) -> Sequence[str]:
-    """Return the jobs that were made from the output of this one."""
-    return str(job.others.get("waiters", "")).split()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +35,9 @@ class JobEraser:
         job = self.ledger.read(job_id)
         if job is None:
             raise JobStateError(f"could not erase job {job_id!r}: it is not known")
-        if left := [name for name in list_dependants(job) if name not in also and not self._is_erased(name)]:
+        if left := [
+            name for name in list_made_from(self.ledger, job) if name not in also and not self._is_erased(name)
+        ]:
             raise JobStateError(
                 f"could not erase job {job_id!r}: {', '.join(left)} was made from its output: name it too, or erase it first"
             )

@@ -14,7 +14,7 @@ Puts an operator's rules in force, audited.
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -51,6 +51,7 @@ from shared.ledger import (
     stop,
 )
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
+from shared.operating.descent import describe_sources, describe_waiting
 from shared.parked import (
     ACCEPT,
     DOOR,
@@ -62,7 +63,7 @@ from shared.parked import (
     chunk_of_key,
     is_aside_key,
 )
-from shared.pending import DISPATCH_POINTER, JOB_POINTER, OUTBOX_POINTER, PendingTable, Pointer
+from shared.pending import DISPATCH_POINTER, JOB_POINTER, OUTBOX_POINTER, WAIT_POINTER, PendingTable, Pointer
 from shared.pipeline import GRACE, FinishCall, Halts, Outputs, ReadyTable, TotalsTable, event_of, read_results
 from shared.refusals import Reason
 from shared.signals import Signals
@@ -84,6 +85,7 @@ class JobOperator:
     audit: AuditTable
     parked: ParkedTable
     hints: Signals
+    wake_waiters: Callable[[Job], object]
     clock: Clock
 
     def pause(self, job_id: str, *, by: str, why: str, seen: str | None = None, named: ActKey | None = None) -> Job:
@@ -133,6 +135,8 @@ class JobOperator:
             self.pending.add_all([Pointer(JOB_POINTER, now, job_id), Pointer(OUTBOX_POINTER, later, job_id)])
             stopped = self.halts.change(job, decide, tried="stop the job")
             command.result = "gone" if stopped is None else stopped.state.value
+            if stopped is not None:
+                self.wake_waiters(stopped)
         return stopped or job
 
     def resume(self, job_id: str, *, by: str, why: str, seen: str | None = None, named: ActKey | None = None) -> Job:
@@ -222,8 +226,9 @@ class JobOperator:
 
         job = self._find(job_id, "resume")
         if (state := decide(job).state) is not JobState.FINISHING:
-            # The next tick dispatches it, or keeps it behind its gate: then its pointer of before is gone.
-            self.pending.add(Pointer(JOB_POINTER if state is JobState.HELD else DISPATCH_POINTER, now, job_id))
+            # The next tick dispatches it, or has it wait for its gate or for others: then its pointer of before is gone.
+            held = WAIT_POINTER if job.awaits_others else JOB_POINTER
+            self.pending.add(Pointer(held if state is JobState.HELD else DISPATCH_POINTER, now, job_id))
         return change(self.ledger, job_id, decide, tried="resume the job", known=job) or job
 
     def _find(self, job_id: str, act: str) -> Job:
@@ -247,7 +252,7 @@ def _refuse_pause(job: Job) -> str:
         return "it is finishing: none of its transactions runs any more"
     if job.state in CLOSED:
         return f"it is {job.state.value}: it has ended"
-    return "it has no plan yet: try again in a moment" if job.plan is None else ""
+    return "it has no plan yet: try again in a moment" if job.plan is None and not job.waits else ""
 
 
 #: Stands for the state or the story of a job that an earlier version wrote. `sluice jobs reindex` finds the state.
@@ -287,6 +292,9 @@ class JobLook:
     older: int | None = None
     #: Submissions of this id that were parked at acceptance, also where an earlier one was accepted.
     refused: Sequence[Entry] = field(default=())
+    #: For whom it waits, and what it was made from, in words.
+    waits: str = ""
+    sources: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,9 +312,13 @@ class JobReader:
     def look(self, job_id: str) -> JobLook:
         """Read the job and everything around it."""
         job, refused = self.ledger.read(job_id), self.list_refused(job_id)
+        sources = [] if job is None else list(describe_sources(self.ledger, job))
         if job is None or job.state in CLOSED:
-            return JobLook(job, refused=refused)
-        return JobLook(job, self._list_retried(job), self._read_queues(job), self._count_older(job), refused)
+            return JobLook(job, refused=refused, sources=sources)
+        if job.awaits_others:
+            return JobLook(job, refused=refused, waits=describe_waiting(self.ledger, job), sources=sources)
+        retried, queues, older = self._list_retried(job), self._read_queues(job), self._count_older(job)
+        return JobLook(job, retried, queues, older, refused, sources=sources)
 
     def list_refused(self, job_id: str) -> list[Entry]:
         """Return the open entries at the door that claim the job. One request."""
@@ -395,6 +407,8 @@ def explain_pace(look: JobLook, now: datetime) -> list[str]:
     job = look.job
     if job is None or job.state in CLOSED:
         return []
+    if job.state is JobState.HELD and look.waits:
+        return [look.waits]
     if job.state is JobState.HELD:
         return [f"it waits behind gate {job.gate}: sluice gate status {job.gate}"]
     waits = _explain_turn(job, look.older)

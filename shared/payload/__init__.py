@@ -50,6 +50,7 @@ from shared.payload.reading import (
     of_dispatch as of_dispatch,
     of_finish as of_finish,
     of_plan as of_plan,
+    of_sources as of_sources,
     of_submission as of_submission,
 )
 from shared.payload.submission import (
@@ -62,8 +63,10 @@ from shared.payload.submission import (
     Envelope as Envelope,
     FileBlob as FileBlob,
     Form as Form,
+    FromJobs as FromJobs,
     MessageHeader as MessageHeader,
     PayloadFields as PayloadFields,
+    SourceFiles as SourceFiles,
     Submission as Submission,
     SubmissionFields as SubmissionFields,
     SubmissionOptions as SubmissionOptions,

@@ -41,7 +41,16 @@ from shared.payload.frames import (
     write_frames,
 )
 from shared.payload.payload_store import ANY_VERSION, KIB, MIB, Limits, PayloadStores, StoredBlob
-from shared.payload.submission import Content, FileBlob, FramedBlob, Inline, Items, Submission, check_count
+from shared.payload.submission import (
+    Content,
+    FileBlob,
+    FramedBlob,
+    FromJobs,
+    Inline,
+    Items,
+    Submission,
+    check_count,
+)
 from shared.refusals import Reason, refuse
 
 
@@ -89,11 +98,16 @@ def of_submission(content: Content, chunk_items: int, limits: Limits) -> int:
     """Return the memory of a submission, from taking in its payload until its plan is stored."""
     if isinstance(content, Items):
         return limits.message_bytes * _OF_A_MESSAGE
-    index = None if isinstance(content, FileBlob) else content.index
+    index = None if isinstance(content, FileBlob | FromJobs) else content.index
     rows = min((limits.items_most if index is None else index.items) // chunk_items, limits.chunks_most) * _OF_A_ROW
     if index is not None:
         return limits.message_bytes * _OF_A_MESSAGE + rows
     return rows + (limits.index_bytes * _OF_AN_INDEX if isinstance(content, FramedBlob) else _OF_A_FILE)
+
+
+def of_sources(items: int, chunk_items: int, part: int, limits: Limits) -> int:
+    """Return the memory of a job from others: the file that is framed, a part of an output, and the plan."""
+    return _OF_A_FILE + part + min(items // chunk_items, limits.chunks_most) * _OF_A_ROW
 
 
 def of_plan(frames: int, items: int, chunk_items: int, limits: Limits) -> int:
@@ -270,6 +284,8 @@ def fingerprints_of(submission: Submission) -> tuple[str, str] | None:
             content_sha256, form = _name_blob(framed)
         case Inline(index=FrameIndex() as index) as inline:
             content_sha256, form = _name_inline(inline, index)
+        case FromJobs(jobs, sums, files):
+            content_sha256, form = _hash((jobs, sorted(sums.items()), files)), ("", "")
         case _:
             return None
     content = _content(submission, content_sha256)
@@ -288,7 +304,9 @@ def _name_inline(content: Inline, index: FrameIndex) -> tuple[str, tuple[str, st
 
 def _content(submission: Submission, content_sha256: str) -> tuple[object, ...]:
     declared = {name: str(amount) for name, amount in sorted(submission.declared.sums.items())}
-    return submission.workload, submission.gate, submission.declared.items, declared, content_sha256
+    content = submission.workload, submission.gate, submission.declared.items, declared, content_sha256
+    # Only where there is one: the hashes of earlier versions stay.
+    return (*content, submission.after) if submission.after else content
 
 
 def _hash(content: tuple[object, ...]) -> str:
@@ -323,7 +341,9 @@ class Intake:
             return self._inline(content, job)
         if isinstance(content, FramedBlob):
             return self._frame(content, job)
-        return self._file(content, job)
+        if isinstance(content, FileBlob):
+            return self._file(content, job)
+        raise refuse(Reason.PAYLOAD_FORM, "what other jobs make is taken when they have ended")
 
     def _in_message(self, lines: Iterable[tuple[int, bytes]], content_sha256: str) -> Payload:
         with spool_for(self._limits) as spool:
@@ -338,7 +358,7 @@ class Intake:
         content_sha256 = hashlib.sha256(content.stored).hexdigest()
         codec = content.codec or sniff(content.stored)
         # It may expand to far more than a message holds, so it is stored like any file.
-        return replace(self._frame_again([content.stored], codec, job), content_sha256=content_sha256)
+        return replace(self.frame_again([content.stored], codec, job), content_sha256=content_sha256)
 
     def _frame(self, content: FramedBlob, job: str) -> Payload:
         blob = self._store.find(content.name)
@@ -371,11 +391,12 @@ class Intake:
         digest = hashlib.sha256()
         pieces = _hash_stream(self._store.stream(blob), digest.update)
         head = next(pieces, b"")
-        payload = self._frame_again(chain([head], pieces), content.codec or sniff(head), job)
+        payload = self.frame_again(chain([head], pieces), content.codec or sniff(head), job)
         # Only now is every piece hashed.
         return replace(payload, content_sha256=digest.hexdigest())
 
-    def _frame_again(self, pieces: Iterable[bytes], codec: Codec, job: str) -> Payload:
+    def frame_again(self, pieces: Iterable[bytes], codec: Codec, job: str) -> Payload:
+        """Return the payload of lines in any pieces, after framing and storing them."""
         with spool_for(self._limits) as spool:
             framed = frame_file(expand_file(pieces, codec, self._limits), spool, self._framing)
             kept = self._stores.store_of_done().put(

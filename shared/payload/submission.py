@@ -1,4 +1,4 @@
-"""A submission: the message of a publisher, checked field by field, with its payload in one of four forms.
+"""A submission: the message of a publisher, checked field by field, with its payload in one of five forms.
 
 `OPTIONS` is the one list of its options: the publisher's library, `sluice submit` and docs/formats.md use it.
 
@@ -6,14 +6,14 @@ The wrapper of every queue message: {"sluice": {"v": 1, "kind": ..., ...}}, read
 
 One wrapper key, because the Functions host copies the top-level properties of a JSON body over the trigger's metadata.
 
-A payload has one of four forms: items, stored bytes, a blob with an index, or any file. `choose` says whether it fits
-into its message.
+A payload has one of five forms: items, stored bytes, a blob with an index, any file, or the output of other jobs. `choose`
+says whether it fits into its message.
 """
 
 import base64
 import binascii
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -25,7 +25,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypedDict, TypeVa
 import msgspec
 
 from shared.errors import RefusedError
-from shared.grammar import SHA256, check_blob, check_bound, check_job, check_name, read_sum
+from shared.grammar import SHA256, check_blob, check_bound, check_job, check_name, is_job, read_sum, room_of
 from shared.messages import Delivery, unwrap
 from shared.payload.frames import Codec, Frame, FrameIndex, check_index
 from shared.payload.payload_store import Limits
@@ -39,6 +39,8 @@ WRAPPER: Final = "sluice"
 SUBMISSION: Final = "submission"
 #: The depth at which a transaction in `items` begins. Below it, the same depth is allowed as in a payload.
 AROUND_AN_ITEM: Final = 3
+#: Jobs that one waits for. Their names are in its row.
+MOST_PREDECESSORS: Final = 100
 
 
 class MessageHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -145,6 +147,8 @@ class Form(StrEnum):
 
     INLINE = "inline"
     BLOB = "blob"
+    #: Other jobs make it.
+    JOBS = "jobs"
 
 
 def base64_bytes(stored: int) -> int:
@@ -165,6 +169,10 @@ class PayloadFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     codec: str | None = None
     index: str | None = None
     frames: tuple[Frame, ...] | None = None
+    #: The jobs whose output lines are the transactions, the sums that these accepted, and which files of them.
+    jobs: tuple[str, ...] | None = None
+    sums: dict[str, str] | None = None
+    files: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +209,25 @@ class FileBlob:
     codec: Codec | None
 
 
-Content: TypeAlias = Items | Inline | FramedBlob | FileBlob
+class SourceFiles(StrEnum):
+    """The files of a source whose lines are taken."""
+
+    OUTPUT = "output"
+    LINES = "lines"
+
+
+@dataclass(frozen=True, slots=True)
+class FromJobs:
+    """The output lines of other jobs, in this order."""
+
+    jobs: tuple[str, ...]
+    #: The declared sum of this name is what the sources accepted of the other.
+    sums: Mapping[str, str]
+    #: None: `lines` where a source has them, else `output`.
+    files: SourceFiles | None = None
+
+
+Content: TypeAlias = Items | Inline | FramedBlob | FileBlob | FromJobs
 
 
 #: The workload of a submission that names none.
@@ -227,6 +253,9 @@ class SubmissionFields(MessageHeader, frozen=True):
     most_rejected: str | None = None
     #: A W3C trace context, for a publisher that traces.
     trace: str | None = None
+    after: tuple[str, ...] | None = None
+    after_parked: bool | None = None
+    night: str | None = None
     declared: DeclaredFields = DeclaredFields()
     payload: PayloadFields | None = None
     items: tuple[msgspec.Raw, ...] | None = None
@@ -239,6 +268,9 @@ class SubmissionOptions(TypedDict, total=False):
     gate: str | None
     deadline: datetime | None
     most_rejected: str | None
+    after: Sequence[str] | None
+    after_parked: bool | None
+    night: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +297,18 @@ class Submission:
     most_rejected: str | None = None
     #: The trace context of the publisher. Two submissions that differ only in it are the same too.
     trace: str | None = None
+    #: The jobs of its room that must be complete before it starts, beside those that it is made from.
+    after: tuple[str, ...] | None = None
+    #: Whether one that has parked transactions counts as complete.
+    after_parked: bool | None = None
+    #: The name that it shares with others in lists and bills. Two submissions that differ only in it are the same too.
+    night: str | None = None
+
+    @property
+    def waits(self) -> tuple[str, ...]:
+        """Return all jobs that must end before it starts, those that it is made from first."""
+        sources = self.content.jobs if isinstance(self.content, FromJobs) else ()
+        return tuple(dict.fromkeys((*sources, *(self.after or ()))))
 
 
 def read_submission(envelope: Envelope, message_id: str, limits: Limits) -> Submission:
@@ -276,7 +320,9 @@ def read_submission(envelope: Envelope, message_id: str, limits: Limits) -> Subm
     options = {option.name: option.read(getattr(fields, option.name)) for option in OPTIONS}
     content = _content(fields.payload, fields.items, job, limits)
     declared = read_declared(fields.declared)
-    return Submission(job=job, declared=declared, content=content, **options)
+    submission = Submission(job=job, declared=declared, content=content, **options)
+    _check_waits(submission)
+    return submission
 
 
 def write_submission(submission: SubmissionFields) -> bytes:
@@ -297,11 +343,17 @@ def check_count(declared: Declared, index: FrameIndex) -> None:
 
 def _content(given: PayloadFields | None, items: tuple[msgspec.Raw, ...] | None, job: str, limits: Limits) -> Content:
     payload = given or PayloadFields()
-    forms = [form for form in (items, payload.inline, payload.blob) if form is not None]
+    forms = [form for form in (items, payload.inline, payload.blob, payload.jobs) if form is not None]
     if len(forms) != 1:
-        raise refuse(Reason.PAYLOAD_FORM, f"it has {len(forms)} of items, payload.inline and payload.blob")
+        raise refuse(
+            Reason.PAYLOAD_FORM, f"it has {len(forms)} of items, payload.inline, payload.blob and payload.jobs"
+        )
     if items is not None:
         return _items(items, is_alone=given is None)
+    if payload.jobs is not None:
+        return _from_jobs(payload, payload.jobs)
+    if payload.sums is not None or payload.files is not None:
+        raise refuse(Reason.PAYLOAD_FORM, "payload.sums and payload.files go with payload.jobs alone")
     codec = None if payload.codec is None else _codec(payload.codec)
     if payload.inline is not None:
         return _inline(payload.inline, payload, codec, limits)
@@ -315,6 +367,38 @@ def _items(items: tuple[msgspec.Raw, ...], *, is_alone: bool) -> Items:
         raise refuse(Reason.EMPTY, "items is an empty list")
     # In valid JSON a line feed never stands inside a string, so a space means the same.
     return Items(tuple(bytes(item).replace(b"\n", b" ").replace(b"\r", b" ") for item in items))
+
+
+def _from_jobs(payload: PayloadFields, jobs: tuple[str, ...]) -> FromJobs:
+    if any((payload.codec, payload.index, payload.frames)):
+        raise refuse(Reason.PAYLOAD_FORM, "payload.jobs has a codec or an index")
+    try:
+        files = None if payload.files is None else SourceFiles(payload.files)
+    except ValueError as error:
+        raise refuse(Reason.WRONG_TYPE, f"payload.files is {payload.files!r:.50}, expected output or lines") from error
+    sums = {check_name("sum", own): check_name("sum", theirs) for own, theirs in (payload.sums or {}).items()}
+    return FromJobs(_check_jobs("payload.jobs", jobs), sums, files)
+
+
+def _check_jobs(where: str, jobs: Sequence[str]) -> tuple[str, ...]:
+    for job in jobs:
+        if is_job(job) and room_of(job):
+            raise refuse(Reason.BAD_AFTER, f"{where} names {job!r}: a job can follow jobs of its own room only")
+    if not 1 <= len(jobs) <= MOST_PREDECESSORS:
+        raise refuse(Reason.BAD_AFTER, f"{where} names {len(jobs)} jobs, the limit is {MOST_PREDECESSORS}")
+    if len(set(jobs)) < len(jobs):
+        raise refuse(Reason.BAD_AFTER, f"{where} names a job twice")
+    return tuple(check_job(job) for job in jobs)
+
+
+def _check_waits(submission: Submission) -> None:
+    waits = submission.waits
+    if submission.job in waits:
+        raise refuse(Reason.BAD_AFTER, f"it waits for itself: {submission.job}, {submission.job}")
+    if len(waits) > MOST_PREDECESSORS:
+        raise refuse(Reason.BAD_AFTER, f"it waits for {len(waits)} jobs, the limit is {MOST_PREDECESSORS}")
+    if submission.after_parked is not None and not waits:
+        raise refuse(Reason.BAD_AFTER, "after_parked is there, and no job to wait for")
 
 
 def _inline(text: str, payload: PayloadFields, codec: Codec | None, limits: Limits) -> Inline:
@@ -393,13 +477,13 @@ class SubmissionOption(NamedTuple):
     """One option: its field, its check and its help."""
 
     name: str
-    #: Returns the value of a text in a message, or refuses it.
-    check: Callable[[str], Any]
+    #: Returns the value of what a message says, or refuses it.
+    check: Callable[[Any], Any]
     help: str
 
-    def read(self, text: str | None) -> Any:
+    def read(self, said: Any) -> Any:
         """Return the value, or None if the message has none."""
-        return None if text is None else self.check(text)
+        return None if said is None else self.check(said)
 
 
 OPTIONS: Final = (
@@ -417,6 +501,21 @@ OPTIONS: Final = (
         _check_bound,
         "how many transactions may be rejected before the job pauses, `1000` or `2.5%` of those that were checked; "
         "the default is half of at least 10,000",
+    ),
+    SubmissionOption(
+        "after",
+        partial(_check_jobs, "after"),
+        "1 to 100 jobs of its room that must be complete before it starts; they may be dropped later",
+    ),
+    SubmissionOption(
+        "after_parked",
+        bool,
+        "`true`: a job that it waits for may have parked transactions",
+    ),
+    SubmissionOption(
+        "night",
+        partial(check_name, "night"),
+        "a name that it shares with other jobs in `sluice nights`; it holds nothing up",
     ),
     SubmissionOption(
         "trace",

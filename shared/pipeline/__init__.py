@@ -8,6 +8,7 @@
 - `call_limits` gives their turns to calls that are limited over all processes.
 - `so_far` keeps what a chunk came to while some of it failed. `aside` parks those that fail for good, and extends its result.
 - `alone` runs a suspect chunk in a process of its own, with `alone_child`.
+- `succession` starts jobs that wait for others. `source_lines` makes the payload of one from what these made.
 - `halts` takes the messages of paused jobs out of the queues.
 - `outputs` writes the end of a job, totals too; `dispatch` requests it.
 - `sweep` follows the pointers to jobs at every tick, and finds messages that no instance was woken for.
@@ -107,8 +108,10 @@ from shared.pipeline.settle import (
     settle_stage as settle_stage,
 )
 from shared.pipeline.so_far import SoFarStore as SoFarStore
-from shared.pipeline.start import DirectPuts as DirectPuts, Starter as Starter
+from shared.pipeline.source_lines import SourceLines as SourceLines
+from shared.pipeline.start import DirectPuts as DirectPuts, Planning as Planning, Starter as Starter
 from shared.pipeline.streams import LINES as LINES, STREAM_MOST as STREAM_MOST, Stream as Stream
+from shared.pipeline.succession import Succession as Succession, WakeWaiters as WakeWaiters
 from shared.pipeline.sweep import (
     QueueFronts as QueueFronts,
     Stranded as Stranded,

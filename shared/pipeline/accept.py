@@ -10,7 +10,7 @@ Only publishers send to its queues, so a message may be anything; none is one of
 handles the deliveries, and `accept_stage` says how those that are refused are parked and put back.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import Enum
@@ -18,7 +18,6 @@ from typing import Final, Protocol
 
 from shared.clock import Clock
 from shared.errors import ContentionError, NewerVersionError, NotParkedError, RefusedError
-from shared.gate import Reading
 from shared.grammar import room_job
 from shared.ledger import (
     SEALED,
@@ -26,14 +25,11 @@ from shared.ledger import (
     Job,
     JobState,
     Ledger,
-    PlanBlob,
-    PlanText,
     change,
     counting,
+    follow_others,
     insert,
     judge,
-    note_gate_passed,
-    record_plan,
 )
 from shared.memory import Memory
 from shared.messages import Delivery
@@ -54,6 +50,7 @@ from shared.parked import (
 from shared.payload import (
     WORK,
     Envelope,
+    FromJobs,
     Intake,
     Limits,
     Payload,
@@ -61,6 +58,7 @@ from shared.payload import (
     Submission,
     fingerprint,
     fingerprint_before,
+    fingerprints_of,
     of_plan,
     of_submission,
     open_envelope,
@@ -69,7 +67,7 @@ from shared.payload import (
 )
 from shared.pending import PendingTable, Pointer
 from shared.pipeline.plan import ChunkSizes, Plan, PlanStore, plan_of, write_small
-from shared.pipeline.start import Placed, leave_to_gate, point_to_start
+from shared.pipeline.start import Placed, Planning, leave_to_gate, point_to_start
 from shared.refusals import Reason, refuse
 from shared.telemetry import SILENT, Piece, Telemetry, events, metrics, tell
 from shared.topology import room_of_queue, submission_queue
@@ -90,19 +88,15 @@ class Accepted(Enum):
     DUPLICATE = "duplicate"
 
 
-class Ids(Protocol):
-    """The source of a job's ids."""
+class Waiting(Protocol):
+    """Looks whether a job may start that waits for others."""
 
-    def next_ids(self, count: int) -> range:
-        """Return a block of adjoining ids."""
+    def point(self, job: Job) -> Pointer:
+        """Leave a pointer to it, before its row."""
         ...
 
-
-class JobGates(Protocol):
-    """The gates, as planning a job reads them."""
-
-    def reading(self, gate: str) -> Reading:
-        """Return the gate's epoch and whether it is open."""
+    def look(self, job: Job, until: float | None) -> Placed:
+        """Let the job start, or have it wait."""
         ...
 
 
@@ -125,9 +119,9 @@ class Acceptance:
     ledger: Ledger
     stores: PayloadStores
     plans: PlanStore
-    ids: Ids
-    gates: JobGates
+    planning: Planning
     starter: Start
+    waiting: Waiting
     pending: PendingTable
     clock: Clock
     #: The workloads of this installation, each with the fields that it adds up.
@@ -153,6 +147,8 @@ class Acceptance:
         # From here on the job has its internal id; only its room's container knows it by the publisher's name.
         submission = replace(published, job=room_job(room, published.job))
         with counting(), self.telemetry.span(Piece.ACCEPT, submission.trace, job=submission.job, gate=submission.gate):
+            if published.waits:
+                return self._follow(room, published, submission, until)
             taken = self._take(room, published, submission, again=again)
             if taken is None:
                 return Accepted.DUPLICATE
@@ -181,13 +177,44 @@ class Acceptance:
                 return job, is_new, pointer
             return *self._record_plan(job, plan), pointer
 
+    def _follow(self, room: str, published: Submission, submission: Submission, until: float | None) -> Accepted:
+        """Accept a job that waits for others. Its own payload is stored now; what others make is read when they have ended."""
+        hashes, plan = fingerprints_of(published), None
+        if not isinstance(published.content, FromJobs):
+            with self.memory.hold(of_submission(published.content, self.sizes.least, self.limits)):
+                payload = Intake(room, self.stores, self.limits, self.sizes.least).take(published)
+                plan = self._plan(submission, payload)
+                hashes = fingerprint(submission, payload), fingerprint_before(submission, payload)
+        content_hash, hash_before = hashes or ("", "")
+        lines = has_lines(self.sizes.workloads.find(submission.workload))
+        new = Job.accept(submission, content_hash, self.clock.now(), self.telemetry.current(), lines=lines)
+        new = follow_others(new, room, published)
+        if plan is not None:
+            new = replace(
+                new, ready=write_small(plan) or self.plans.put(plan), chunks=len(plan.chunks), items=plan.items
+            )
+        # Before the row: no job may exist that the tick cannot find.
+        self.waiting.point(new)
+        job, is_new = self.ledger.insert(new)
+        if not is_new:
+            judged = judge(job, content_hash, hash_before)
+            if judged.collision is Collision.CONFLICT:
+                raise refuse(Reason.CONFLICT, judged.reason)
+            if job.state is not JobState.HELD:
+                return Accepted.DUPLICATE
+        placed = self.waiting.look(job, until) if job.awaits_others else Placed.HELD
+        return Accepted.HELD if placed is Placed.HELD else Accepted.DISPATCHED
+
     def _check(self, submission: Submission) -> None:
         """Refuse a submission that could never balance: no workload would add up its transactions or its sums."""
         if submission.workload not in self.sums:
             known = ", ".join(sorted(self.sums))
             raise refuse(Reason.UNKNOWN_WORKLOAD, f"the workload is {submission.workload!r}, known are: {known}")
-        proven = self.sums[submission.workload]
-        if strange := sorted(set(submission.declared.sums) - set(proven)):
+        proven, content = self.sums[submission.workload], submission.content
+        of_sources = set(content.sums) if isinstance(content, FromJobs) else set[str]()
+        if twice := of_sources & set(submission.declared.sums):
+            raise refuse(Reason.UNKNOWN_SUM, f"the sum of {min(twice)} is declared, and is that of its sources")
+        if strange := sorted((of_sources | set(submission.declared.sums)) - set(proven)):
             found = (
                 f"declared are {', '.join(strange)[:200]}; {submission.workload} adds up: {', '.join(proven) or 'none'}"
             )
@@ -208,7 +235,7 @@ class Acceptance:
             job, is_new = self.ledger.insert(new)
         else:
             # One write instead of three. A submission that is a duplicate leaves a gap in the ids.
-            note = self._prepare(plan, text, new.gate)
+            note = self.planning.prepare(plan, text, new.gate)
             job, is_new = insert(self.ledger, self.starter.note_place(note(new)))
         if not is_new and job.state is JobState.ERASED:
             raise refuse(Reason.ERASED, f"job {job.job!r} was erased at {job.erased_at:%Y-%m-%d %H:%M} UTC")
@@ -218,20 +245,8 @@ class Acceptance:
                 raise refuse(Reason.CONFLICT, judged.reason)
         return job, is_new, pointer
 
-    def _prepare(self, plan: Plan, stored: PlanBlob | PlanText, gate: str | None) -> Callable[[Job], Job]:
-        """Draw the ids and read the gate. Return the function that notes them with the plan in a row."""
-        # When two processes accept the same submission, the slower one leaves a gap. The sequence's log explains it.
-        first_id = self.ids.next_ids(plan.items).start
-        reading = None if gate is None else self.gates.reading(gate)
-
-        def note(job: Job) -> Job:
-            planned = record_plan(job, stored, len(plan.chunks), plan.items, first_id)
-            return planned if reading is None else note_gate_passed(planned, reading)
-
-        return note
-
     def _record_plan(self, job: Job, plan: Plan) -> tuple[Job, bool]:
-        note, is_mine = self._prepare(plan, self.plans.put(plan), job.gate), False
+        note, is_mine = self.planning.prepare(plan, self.plans.put(plan), job.gate), False
 
         def decide(found: Job) -> Job:
             nonlocal is_mine

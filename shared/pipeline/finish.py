@@ -275,6 +275,8 @@ class FinishTools(ShardTools):
     outbox: Outbox
     #: Notes how long the transactions of a finished job took.
     note_speed: Callable[[Job], object]
+    #: Has the jobs look that wait for one that has ended.
+    wake_waiters: Callable[[Job], object]
     telemetry: Telemetry = SILENT
 
 
@@ -327,6 +329,8 @@ class Finisher:
         if job is not None and job.state in FINISHED:
             # Its finisher may have crashed before it sent the event.
             self._send_event(job.job)
+            if job.waiters:
+                self._tools.wake_waiters(job)
         return Ending.NOTHING_TO_DO
 
     def _take_step(self, job: Job, message: FinishStep) -> Ending:
@@ -375,6 +379,8 @@ class Finisher:
         # Another finisher may have sent the event. An event of a revision before may be unsent, and goes first.
         is_known = is_mine and ended.revision == 1
         self._send_event(job.job, pointer, [event_of(ended)] if is_known else None)
+        if ended.waiters:
+            self._tools.wake_waiters(ended)
         self._tools.note_speed(ended)
         return Ending.FINISHED
 

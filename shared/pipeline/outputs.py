@@ -336,6 +336,17 @@ class Outputs:
         content = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
         self._put(MANIFEST, content, _JSON, {})
 
+    def read_manifest(self) -> Manifest | None:
+        """Return the manifest. None: it was not written, or is gone. Only the row of its job says whether it counts."""
+        path = f"{self._folder}/{MANIFEST}"
+        with expecting_an_answer(f"read output {path!r}"):
+            try:
+                content = self._container.download_blob(path).readall()
+            except ResourceNotFoundError:
+                return None
+        found: Manifest = decode_document(content, Manifest, "manifest", f"output {path!r}")
+        return found
+
     def _put(self, name: str, content: bytes, settings: ContentSettings, metadata: Mapping[str, str]) -> None:
         path = f"{self._folder}/{name}"
         with expecting_an_answer(f"write output {path!r}"):

@@ -27,7 +27,7 @@ from shared.topology import PLANS, payload_container
 from shared.watch import WatchTable
 
 #: The places that are looked at. The other tables and containers have ids and counts of jobs, and no transaction.
-TABLES: Final = ("jobs", "jobindex", "totals", "parked", "decisions", "pending", "held")
+TABLES: Final = ("jobs", "jobindex", "nights", "totals", "parked", "decisions", "pending", "held")
 CONTAINERS: Final = ("payloads", PLANS, "results", "outputs", "parked")
 
 

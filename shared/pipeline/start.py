@@ -30,6 +30,8 @@ from shared.grammar import room_of
 from shared.ledger import (
     Job,
     Ledger,
+    PlanBlob,
+    PlanText,
     change,
     counting,
     first_turn,
@@ -45,12 +47,14 @@ from shared.ledger import (
     note_lost,
     note_put_again,
     note_turn,
+    record_plan,
 )
 from shared.messages import DispatchMessage, encode
 from shared.parked import FailedAttempt, chunk_of_key
 from shared.pending import DEADLINE_POINTER, DISPATCH_POINTER, JOB_POINTER, PendingTable, Pointer
 from shared.pipeline.dispatch import CURSOR_EVERY, Dispatcher, wake_nobody
 from shared.pipeline.feed import must_call
+from shared.pipeline.plan import Plan
 from shared.pipeline.ready import ReadyJob, ReadyTable
 from shared.signals import CallFeeder
 from shared.telemetry import events, tell
@@ -75,6 +79,42 @@ class HoldingGates(Protocol):
     def forget(self, entry: HeldEntry) -> None:
         """Remove the held row of work that was dispatched."""
         ...
+
+
+class Ids(Protocol):
+    """The source of a job's ids."""
+
+    def next_ids(self, count: int) -> range:
+        """Return a block of adjoining ids."""
+        ...
+
+
+class JobGates(Protocol):
+    """The gates, as planning a job reads them."""
+
+    def reading(self, gate: str) -> Reading:
+        """Return the gate's epoch and whether it is open."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """Numbers planned jobs, and asks their gates."""
+
+    ids: Ids
+    gates: JobGates
+
+    def prepare(self, plan: Plan, stored: PlanBlob | PlanText, gate: str | None) -> Callable[[Job], Job]:
+        """Draw the ids and read the gate. Return the function that notes them with the plan in a row."""
+        # When two processes accept the same submission, the slower one leaves a gap. The sequence's log explains it.
+        first_id = self.ids.next_ids(plan.items).start
+        reading = None if gate is None else self.gates.reading(gate)
+
+        def note(job: Job) -> Job:
+            planned = record_plan(job, stored, len(plan.chunks), plan.items, first_id)
+            return planned if reading is None else note_gate_passed(planned, reading)
+
+        return note
 
 
 def point_to_start(job: str, deadline: datetime | None, now: datetime, overdue: timedelta) -> Pointer:
@@ -156,6 +196,8 @@ class Starter:
     overdue: timedelta
     #: Reads the notes of a job's messages that failed or wait.
     list_failures: Callable[[str], Iterable[FailedAttempt]]
+    #: Looks at a job that waits for others. It may take until the moment, by the monotonic clock.
+    look_at_waiting: Callable[[Job, float | None], object] = lambda _job, _until: None
 
     def start(self, job: Job, *, is_new: bool = False, until: float | None = None) -> Placed:
         """Dispatch a planned job that may start, or have it wait for its turn or its gate. Safe to repeat.
@@ -300,6 +342,8 @@ class Starter:
             job = self.ledger.read(job_id)
             if job is not None and job.plan is not None:
                 self.start(job, until=until)
+            elif job is not None and job.awaits_others:
+                self.look_at_waiting(job, until)
 
     def put_again(self, job: Job) -> Job:
         """Put the lost chunks of a silent job again, or have them wait for their turn. Return the job's current row."""

@@ -27,7 +27,7 @@ from shared.payload import Limits, PayloadStores, open_envelope
 from shared.pending import PendingTable, Pointer
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.plan import ChunkSizes, PlanStore
-from shared.pipeline.start import Starter
+from shared.pipeline.start import Planning, Starter
 from tests.ledger.memory_ledger import MemoryLedger
 
 T = TypeVar("T")
@@ -142,9 +142,9 @@ def _acceptance(connections: Connections, memory: InMemory, ledger: MemoryLedger
         ledger=ledger,
         stores=PayloadStores(connections.blobs.get_container_client, limits),
         plans=PlanStore(connections.blobs.get_container_client),
-        ids=in_memory,
-        gates=in_memory,
+        planning=Planning(in_memory, in_memory),
         starter=starter,
+        waiting=cast(Any, None),
         pending=in_memory,
         clock=clock,
         sums={"billing": ("quantity",)},

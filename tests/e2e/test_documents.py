@@ -97,7 +97,9 @@ def test_the_tutorial_leaves_its_gate_closed(tutorial, typed):
     until(lambda: json.loads(typed("sluice gate status nightly --json").stdout)["held"]["count"] == 1)
 
 
-@pytest.mark.parametrize("name", ["docs/cost.md", "docs/scaling.md", "docs/operating.md", "docs/parked.md"])
+@pytest.mark.parametrize(
+    "name", ["docs/cost.md", "docs/scaling.md", "docs/operating.md", "docs/parked.md", "docs/nights.md"]
+)
 def test_every_command_of_a_page_succeeds(name, tutorial, typed, parked):
     """Words in capitals stand for what was parked; everything else is typed as it stands."""
     for script in blocks(name):

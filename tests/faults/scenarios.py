@@ -326,6 +326,26 @@ def open_again(world, app):
     app.open_gate()
 
 
+def waiting(world, app):
+    """Publish a job, and one that waits for it."""
+    app.submit(A, GOOD)
+    app.submit(B, OTHER, after=[A])
+
+
+def made_from(world, app, gate=None):
+    """Publish a job that is made from another, which comes after it."""
+    app.submit(B, [sale for sale in GOOD if sale["shop"]], sources=[A], gate=gate)
+    app.submit(A, GOOD)
+
+
+def made_and_released(world, app):
+    """Let both run, and open the gate of the second."""
+    app.host().run()
+    app.tick()
+    app.open_gate()
+    app.host().run()
+
+
 def whole(world, app):
     """Go all the way from a publisher to the outputs, through a gate."""
     app.submit(A, GOOD, gate=GATE)
@@ -795,6 +815,17 @@ SCENARIOS = (
         forge_and_open_again,
         is_gated=True,
         parked=(("accept", "unknown_kind"),) * 7,
+    ),
+    Scenario("wait for another", waiting, everything, runs=4),
+    Scenario("wait for another, then all is lost", waiting, everything, forgets=True),
+    Scenario("made from another", made_from, tick, runs=6),
+    Scenario("made from another, then all is lost", made_from, tick, forgets=True),
+    Scenario(
+        "made from another, behind a gate",
+        lambda w, a: made_from(w, a, GATE),
+        made_and_released,
+        open_again,
+        world=WholeWorld,
     ),
     Scenario("process", accepted, process, runs=3),
     Scenario("accept, and wait for a turn", submitted, accept, world=FedWorld, runs=3),

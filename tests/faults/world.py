@@ -319,8 +319,8 @@ class Process:
         """Return the host of this process."""
         return Host(self, **options)
 
-    def submit(self, job, sales, *, gate=None, limits=SMALL):
-        """Publish as a publisher does."""
+    def submit(self, job, sales, *, gate=None, limits=SMALL, after=None, sources=None):
+        """Publish as a publisher does; with sources the sales are what these make."""
         self.plan.stage = "submit"
         # Known before it is sent: whatever becomes of the sending, it may count once and never twice.
         self.world.published[job] = sales
@@ -329,7 +329,10 @@ class Process:
             self.connections.blobs.get_container_client("payloads"),
             limits=limits,
         )
-        publisher.submit(job=job, transactions=sales, workload="sales", gate=gate, sums=("amount",))
+        if sources:
+            publisher.submit_jobs(job=job, jobs=sources, sums={"amount": "amount"}, workload="sales", gate=gate)
+        else:
+            publisher.submit(job=job, transactions=sales, workload="sales", gate=gate, sums=("amount",), after=after)
 
     def open_gate(self):
         """Open the gate as an operator does, again if it was not said to be open."""

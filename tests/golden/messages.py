@@ -59,6 +59,11 @@ def bounds():
     return {"submission: bounded": p.write_submission(v.BOUNDED_SUBMISSION).decode()}
 
 
+def waits():
+    """Return the bodies of submissions that wait for others, or are made from them."""
+    return {f"submission: {name}": p.write_submission(said).decode() for name, said in v.WAITING_SUBMISSIONS.items()}
+
+
 def sounds():
     """Return the bodies about the size of a merged partial."""
     return {name: p.encode(message).decode() for name, message in v.SOUNDS.items()}

@@ -21,7 +21,19 @@ from shared.grammar import shard_partition
 from shared.ids.book import read_log, spill
 from shared.ids.sequence import KEPT, NodeReport, Signature, close, create, parse as parse_sequence, reserve, resume
 from shared.ledger.job_decisions import Balance
-from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, PlanText, Portion, Risk, Told, Totals
+from shared.ledger.records import (
+    ChunkRow,
+    ChunkState,
+    Job,
+    JobState,
+    PlanBlob,
+    PlanText,
+    Portion,
+    Risk,
+    Sources,
+    Told,
+    Totals,
+)
 from shared.ledger.table_ledger import TableLedger
 from shared.messages import (
     STREAMS_VERSION,

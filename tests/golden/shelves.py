@@ -634,6 +634,23 @@ class Erased(SmallJobs):
         return *(_unstamped(ledger.read(job.job)) for job in v.ERASED[:2]), _unstamped(pointer)
 
 
+class Waiting(SmallJobs):
+    """A job that is made from others, one that waits for it with its own payload, and the pointer to the first."""
+
+    tables, values = ("jobs", "pending"), v.WAITING
+
+    def write(self, connections, stored):
+        *jobs, pointer = stored
+        for job in jobs:
+            self._ledger(connections).insert(job)
+        p.PendingTable(_table(connections, "pending")).add(pointer)
+
+    def read(self, connections):
+        (pointer,) = p.PendingTable(_table(connections, "pending")).due(v.NOON + timedelta(days=1))
+        jobs = (_unstamped(self._ledger(connections).read(one.job)) for one in v.WAITING[:2])
+        return *jobs, _unstamped(pointer)
+
+
 class Bounded(Sounded):
     """A job that its rejected transactions paused."""
 
@@ -816,7 +833,7 @@ SHELVES = {
     for shelf in (
         Jobs, SmallJobs, Lines, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, CauseSums, Over,
         Fleet, Diary, Audit, Replays, Totals,
-        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Needs, Asides, Bounded, Halted, Erased, Outputs, Gates, Timetables, Sequences, Rules,
+        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Needs, Asides, Bounded, Halted, Erased, Waiting, Outputs, Gates, Timetables, Sequences, Rules,
     )
 }  # fmt: skip
 _ZSTD = b"\x28\xb5\x2f\xfd"

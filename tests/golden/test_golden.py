@@ -36,6 +36,7 @@ def test_messages_are_sent_as_before():
     assert text_of(messages.bodies()) == file_of("messages").read_text(encoding="utf-8")
     assert text_of(messages.sounds()) == file_of("sounds").read_text(encoding="utf-8")
     assert text_of(messages.bounds()) == file_of("bounds").read_text(encoding="utf-8")
+    assert text_of(messages.waits()) == file_of("waits").read_text(encoding="utf-8")
 
 
 def test_messages_about_a_job_with_lines_are_sent_as_before():
@@ -97,6 +98,17 @@ def test_a_bound_of_rejected_transactions_is_read():
     body = golden("bounds")["submission: bounded"]
     found = p.read_submission(p.open_envelope(body, LIMITS), "m-1", LIMITS)
     assert found.most_rejected == v.BOUNDED_SUBMISSION.most_rejected
+
+
+def test_jobs_to_wait_for_are_read():
+    """As they were sent."""
+    after, from_jobs = (
+        p.read_submission(p.open_envelope(golden("waits")[f"submission: {name}"], LIMITS), "m-1", LIMITS)
+        for name in v.WAITING_SUBMISSIONS
+    )
+    assert (after.waits, after.after_parked, after.night) == (("rate-1",), True, "n-1124")
+    assert (from_jobs.waits, dict(from_jobs.content.sums)) == (("rate-1", "rate-2"), {"quantity": "amount"})
+    assert from_jobs.content.files == "lines"
 
 
 @pytest.mark.parametrize("name", v.SUBMISSIONS)

@@ -431,6 +431,38 @@ SOUNDED = (
     ],
 )
 
+WAITING = (
+    p.Job(
+        job="team-a~invoice",
+        content_hash=SHA,
+        workload="sales",
+        accepted_at=LATER,
+        listed_at=LATER,
+        state=p.JobState.HELD,
+        waits=("team-a~rate-1", "team-a~rate-2", "team-a~other"),
+        waits_at=1,
+        after_parked=True,
+        from_jobs=p.Sources(2, MappingProxyType({"quantity": "amount"}), "lines"),
+        used=MappingProxyType({"team-a~rate-1": 2}),
+        waiters=("team-a~report",),
+        night="n-1124",
+        story=(p.Told(p.JobState.HELD, LATER, 1, "waits for team-a~rate-1, team-a~rate-2, team-a~other"),),
+    ),
+    p.Job(
+        job="team-a~report",
+        content_hash=SHA,
+        workload="sales",
+        accepted_at=LATER,
+        listed_at=LATER,
+        state=p.JobState.HELD,
+        items=3,
+        chunks=1,
+        waits=("team-a~invoice",),
+        ready=p.PlanText('{"job":"team-a~report"}'),
+        story=(p.Told(p.JobState.HELD, LATER, 1, "waits for team-a~invoice"),),
+    ),
+    p.Pointer("wait", NOON + timedelta(minutes=1), "team-a~invoice", note="2"),
+)
 BOUNDED = (
     p.Job(
         job="team-a~wrong",
@@ -656,6 +688,13 @@ SUBMISSIONS = {
 }
 #: A bound of its rejected transactions, which 0.4.0 refuses as an unknown field.
 BOUNDED_SUBMISSION = p.SubmissionFields(items=(p.Raw(b"[1]"),), most_rejected="2.5%")
+#: One that waits for others, and one that is made from them: 0.4.0 refuses both for unknown fields.
+WAITING_SUBMISSIONS = {
+    "after": p.SubmissionFields(items=(p.Raw(b"[1]"),), after=("rate-1",), after_parked=True, night="n-1124"),
+    "from jobs": p.SubmissionFields(
+        job="invoice-1", payload=p.PayloadFields(jobs=("rate-1", "rate-2"), sums={"quantity": "amount"}, files="lines")
+    ),
+}
 #: What is read of the payload of each.
 CONTENTS = {
     "items": {"lines": (b'{"account":"a","quantity":"1"}', b"[1]")},

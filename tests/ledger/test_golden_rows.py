@@ -3,6 +3,7 @@
 import json
 from dataclasses import fields, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from azure.data.tables import EdmType, EntityProperty
@@ -65,6 +66,9 @@ SAMPLES = {
     records.COUNTS: FULL_JOB.requests,
     records.PLAN: FULL_JOB.plan,
     records.FLAG: True,
+    records.NAMES: ("a", "north~b"),
+    records.SOURCES: records.Sources(2, MappingProxyType({"amount": "weight"}), "lines"),
+    records.REVISIONS: MappingProxyType({"a": 1, "north~b": 3}),
     records.STORY: (Told(JobState.HELD, moment(7), 3, "why"),),
 }
 

@@ -16,7 +16,7 @@ from shared.versions import LOOKS
 from tests.ledger.builders import brought, job, parked, result, row
 from tests.ledger.stage import Stage
 
-LATER = {"waits_at": EntityProperty(2**40, EdmType.INT64), "night": "invoices"}
+LATER = {"stretches": EntityProperty(2**40, EdmType.INT64), "chain": "invoices"}
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from shared.ledger.records import Job, JobState, select_fields
 from shared.payload.submission import Declared, Items, Submission
 from tests.ledger.golden import FULL_JOB, moment
 
-#: Fields of a submission that a job has in another form: only its sums, its items by its plan, its own trace.
-IN_ANOTHER_FORM = {"declared", "content", "trace"}
+#: Fields of a submission that a job has in another form: only its sums, its items by its plan, its own trace, all jobs that it waits for.
+IN_ANOTHER_FORM = {"declared", "content", "trace", "after"}
 
 
 def test_every_field_of_a_submission_is_copied_into_its_job():
@@ -31,4 +31,4 @@ def test_a_tombstone_keeps_what_knows_the_submission_again_and_what_the_job_cost
     tombstone = bury(replace(FULL_JOB, etag="e"))
     named = {"job", "content_hash", "workload", "accepted_at", "finished_at", "plan", "revision", "chunks", "items"}
     kept = {name: getattr(FULL_JOB, name) for name in (*named, "requests", "nonce")}
-    assert tombstone == Job(**kept, state=JobState.BURIED, etag="e")
+    assert tombstone == Job(**kept, state=JobState.BURIED, ended="completed_with_parked", etag="e")

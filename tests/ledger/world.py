@@ -116,7 +116,7 @@ class World:
         self._segment_chunks, self._shards, self._cut_above = segment_chunks, shards, cut_above
         self.workload = workload or Summing()
         self.clock, self.parked = ManualClock(), MemoryParked()
-        self.sent, self.told, self.later, self.rejected = [], [], [], {}
+        self.sent, self.told, self.later, self.rejected, self.woken = [], [], [], {}, []
         self._connection_string, self._stack = connection_string, ExitStack()
         run = uuid.uuid4().hex[:12]
         self.names = {name: f"{name}{run}" for name in ("jobs", "jobindex", "totals", "pending", "results", "outputs")}
@@ -251,6 +251,7 @@ class World:
                 outbox=self._outbox(),
                 call=self._call(),
                 note_speed=Speeds(None).note,
+                wake_waiters=lambda job: self.woken.extend(job.waiters),
                 clock=self.clock,
                 **self.options,
             )

@@ -100,6 +100,7 @@ def cases() -> Iterator[Case]:
     """Yield every case."""
     yield from _messages()
     yield from _fields()
+    yield from _waits()
     yield from _names()
     yield from _indexes()
     yield from _blobs()
@@ -180,6 +181,25 @@ def _fields() -> Iterator[Case]:
     yield Case("surplus-padding", "bad_base64", wrap(payload={"inline": "e30K="}))
     yield Case("url-safe-base64", "bad_base64", wrap(payload={"inline": "e30_-w=="}))
     yield Case("unknown-codec", "unknown_codec", wrap(payload={"inline": "e30K", "codec": "lzma"}))
+
+
+def _waits() -> Iterator[Case]:
+    yield Case("after-101", "bad_after", wrap(after=[f"job-{n}" for n in range(101)], items=[{}]))
+    yield Case("after-none", "bad_after", wrap(after=[], items=[{}]))
+    yield Case("after-twice", "bad_after", wrap(after=["a", "a"], items=[{}]))
+    yield Case("after-another-room", "bad_after", wrap(after=["team-b~rate"], items=[{}]))
+    yield Case("after-itself", "bad_after", wrap(job="a", after=["a"], items=[{}]))
+    yield Case("after-parked-alone", "bad_after", wrap(after_parked=True, items=[{}]))
+    yield Case("after-no-name", "bad_job", wrap(after=["../a"], items=[{}]))
+    yield Case("after-as-text", "wrong_type", wrap(after="rate", items=[{}]))
+    yield Case("night-in-words", "bad_name", wrap(night="last night", items=[{}]))
+    yield Case("jobs-and-items", "payload_form", wrap(items=[{}], payload={"jobs": ["a"]}))
+    yield Case("jobs-none", "bad_after", wrap(payload={"jobs": []}))
+    yield Case("jobs-of-another-room", "bad_after", wrap(payload={"jobs": ["team-b~rate"]}))
+    yield Case("jobs-with-a-codec", "payload_form", wrap(payload={"jobs": ["a"], "codec": "zstd"}))
+    yield Case("jobs-other-files", "wrong_type", wrap(payload={"jobs": ["a"], "files": "rejected"}))
+    yield Case("jobs-sum-of-no-name", "bad_name", wrap(payload={"jobs": ["a"], "sums": {"amount": "A B"}}))
+    yield Case("sums-without-jobs", "payload_form", wrap(payload={"inline": "e30K", "sums": {"amount": "amount"}}))
 
 
 def _names() -> Iterator[Case]:

@@ -23,7 +23,7 @@ from shared.pipeline.dispatch import Dispatcher, Enclosing
 from shared.pipeline.halts import Halts
 from shared.pipeline.plan import ChunkSizes, PlanStore
 from shared.pipeline.ready import ReadyTable
-from shared.pipeline.start import Starter
+from shared.pipeline.start import Planning, Starter
 from shared.workloads.billing import Billing
 from shared.workloads.registry import Workloads
 from tests.faults.plan import KilledError, killed
@@ -138,9 +138,9 @@ class Process:
             ledger=world.ledger,
             stores=stores,
             plans=plans,
-            ids=ids,
-            gates=world.gates,
+            planning=Planning(ids, world.gates),
             starter=self.starter,
+            waiting=None,
             pending=pending,
             clock=world.clock,
             sums={"billing": ("quantity",)},

@@ -74,7 +74,7 @@ def test_a_message_of_a_few_bytes_reserves_no_ids(world, process):
     with pytest.raises(RefusedError, match="line_count"):
         one.accept(json.dumps({"sluice": {"job": world.job, "payload": payload}}).encode(), "m1")
     assert world.ledger.read(world.job) is None
-    assert one.acceptance.ids.next_ids(1).start == 1
+    assert one.acceptance.planning.ids.next_ids(1).start == 1
 
 
 def test_the_same_job_id_with_other_content_is_refused_with_both_hashes(world, process):

@@ -28,6 +28,7 @@ def paused(world, process):
         parked=None,
         audit=audit,
         hints=world.signals,
+        wake_waiters=lambda _job: None,
         clock=world.clock,
     )
     return one

@@ -20,6 +20,9 @@ GIVEN = {
     "gate": "nightly",
     "deadline": datetime(2026, 11, 22, 6, tzinfo=UTC),
     "most_rejected": "2.5%",
+    "after": ("rate-1", "rate-2"),
+    "after_parked": True,
+    "night": "n-1124",
 }
 
 

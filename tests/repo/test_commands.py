@@ -33,6 +33,7 @@ RUN_BY = {
     "docs/contributing.md": "tests/repo/test_documents.py",
     "docs/console.md": "tests/console/test_server.py",
     "docs/cost.md": "tests/e2e/test_documents.py",
+    "docs/nights.md": "tests/e2e/test_documents.py",
     "docs/operating.md": "tests/e2e/test_documents.py",
     "docs/parked.md": "tests/e2e/test_documents.py",
     "docs/scaling.md": "tests/e2e/test_documents.py",

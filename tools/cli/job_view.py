@@ -112,6 +112,10 @@ def look_document(look: JobLook, now: datetime) -> dict[str, object]:
         # A forecast by the rate so far is wrong while a message fails again and again.
         **({"predicted": None} if look.retried else {}),
         "why": explain_pace(look, now),
+        "waits": list(look.job.waits),
+        "waiters": list(look.job.waiters),
+        "from": list(look.sources),
+        "night": look.job.night,
         "retried": [{**asdict(one), "at": _iso(one.at)} for one in look.retried],
         "queues": [{**asdict(one), "oldest_at": _iso(one.oldest_at)} for one in look.queues],
         "refused": [entry_document(one) for one in look.refused],
@@ -131,6 +135,8 @@ def look_table(look: JobLook, now: datetime) -> Table:
 def _around(look: JobLook, job: Job, now: datetime) -> Iterator[tuple[str, str]]:
     for entry in look.refused:
         yield "refused", refused_line(entry, job)
+    yield from (("from", words) for words in look.sources)
+    yield from (("after it", ", ".join(names)) for names in (job.waiters,) if names)
     for told in job.story:
         revision = f", revision {told.revision}" if told.revision > 1 else ""
         yield "story", f"{_moment(told.at)} {told.state}{revision}{f': {told.note}' if told.note else ''}"

@@ -22,6 +22,9 @@ NAMED: Final = {
         "List what needs a person, the grave ones first: jobs that are paused, late or failed. Status 1: one is grave.",
     ),
     "jobs": Named("jobs", "app", _LOOK, "Jobs: list them, look at one, watch one to its end."),
+    "nights": Named(
+        "nights", "app", _LOOK, "Nights: jobs that share a name. Look at them together, pause, resume or stop them."
+    ),
     "gate": Named(
         "gate",
         "app",

@@ -3,10 +3,11 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import IO, Annotated, Final, cast
+from typing import IO, Annotated, Any, Final, cast
 
 import typer
 from rich.console import Console
@@ -14,7 +15,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from shared.app import Stores
 from shared.grammar import ROOMS_A_TICK, check_bound, read_rooms, room_job
-from shared.payload import DEFAULT_WORKLOAD, OPTIONS
+from shared.payload import DEFAULT_WORKLOAD, OPTIONS, Form, SourceFiles, SubmissionOptions
 from shared.publish import ITEMS, Publisher, Sent
 from tools.cli import job_view as view
 from tools.cli.cost_idle import ROOMS
@@ -27,8 +28,8 @@ from tools.cli.transactions_file import (
     ColumnsOption,
     CountedFile,
     DelimiterOption,
-    FileArgument,
     FileForm,
+    FileOrJobs,
     NumbersOption,
 )
 from tools.cli.watching import STATUS_WORDS, Watch, Watched, refused_lines, status_of
@@ -51,9 +52,25 @@ def _checked_bound(text: str | None) -> str | None:
         raise typer.BadParameter(str(error)) from error
 
 
+FromOption = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="JOBS",
+        help="In place of a file: the jobs whose output lines are the transactions, with commas between. A --sum is "
+        "then NAME=THEIRS, by what they accepted of THEIRS.",
+    ),
+]
+FilesOption = Annotated[
+    SourceFiles | None, typer.Option(help="With --from: which lines; by default `lines` where a source has them.")
+]
+
+
 def submit(  # noqa: PLR0913 - each option of the command is an argument
-    file: FileArgument,
+    file: FileOrJobs = None,
     *,
+    from_jobs: FromOption = None,
+    files: FilesOption = None,
     csv: DelimiterOption = None,
     columns: ColumnsOption = None,
     numbers: NumbersOption = None,
@@ -88,6 +105,13 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
     check: Annotated[
         bool, typer.Option("--check", help="Read every line strictly before anything is sent, as with --sum.")
     ] = False,
+    after: Annotated[
+        list[str] | None, typer.Option(metavar="JOB", help=f"{_help('after')} One JOB each time; may be repeated.")
+    ] = None,
+    after_parked: Annotated[
+        bool, typer.Option("--after-parked", help="A job that it waits for may have parked transactions.")
+    ] = False,
+    night: Annotated[str | None, typer.Option(help=_help("night"))] = None,
     hint: Annotated[
         bool, typer.Option("--hint/--no-hint", help="Tell the app to look at once. Else its next poll finds the job.")
     ] = True,
@@ -100,34 +124,47 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
 ) -> None:
     """Publish a file of transactions as one job. The same file again is the same job and counts once."""
     declare = _totals(declared or (), sums or ())
+    added = [name.partition("=")[0] for name in sums or ()]
+    options: SubmissionOptions = {
+        "workload": workload,
+        "gate": gate,
+        "deadline": deadline,
+        "most_rejected": most_rejected,
+        "after": [_in_room(name, room) for name in after] if after else None,
+        "after_parked": after_parked or None,
+        "night": night,
+    }
+    send: Callable[[Publisher], Sent]
+    if from_jobs is not None:
+        if file is not None or not job or declare or check or csv or columns or numbers:
+            raise typer.BadParameter("--from takes --job, and no file nor what is said of one", param_hint="--from")
+        jobs = [_in_room(name, room) for name in from_jobs.split(",")]
+        of_sources = {own: theirs or own for own, _, theirs in (one.partition("=") for one in sums or ())}
+        send = partial(_send_jobs, job=job, jobs=jobs, sums=of_sources, files=files, options=options)
+    elif file is None or files:
+        raise typer.BadParameter("give a FILE, or --from JOBS, where --files goes with", param_hint="FILE")
+    else:
+        form = FileForm(csv, columns, tuple(numbers or ()))
+        send = partial(
+            _send_file,
+            file=file,
+            form=form,
+            is_shown=not as_json,
+            job=job or job_id(file),
+            sums=sums or (),
+            declare=declare,
+            check=check,
+            options=options,
+        )
     with connected(settings) as connections:
         stores = Stores(connections)
         if gate:
             check_gate(stores, gate)
-        check_workload(load(settings), settings, workload, sums or ())
+        check_workload(load(settings), settings, workload, added)
         same = SameJob(stores, room, is_needed=wait)
-        with (
-            Publisher.connect(connections, room, hints=hint) as publisher,
-            file.open("rb") as opened,
-            _progress(is_shown=not as_json) as progress,
-        ):
+        with Publisher.connect(connections, room, hints=hint) as publisher:
             publisher.before_send = same
-            task = progress.add_task(f"sending {file.name}", total=file.stat().st_size)
-            counted = cast("IO[bytes]", CountedFile(opened, lambda size: progress.advance(task, size)))
-            form = FileForm(csv, columns, tuple(numbers or ()))
-            sent = form.submit(
-                publisher,
-                file,
-                counted,
-                job=job or job_id(file),
-                workload=workload,
-                gate=gate,
-                deadline=deadline,
-                most_rejected=most_rejected,
-                sums=sums or (),
-                declare=declare,
-                check=check,
-            )
+            sent = send(publisher)
         _warn(sent, room, load(settings), is_hint_due=hint and connections.has_bus)
         if not as_json:
             typer.echo(_in_words(sent, room, same))
@@ -143,6 +180,32 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
 submit.__doc__ = (
     f"{submit.__doc__}\n\nStatus: 0 sent, 1 not sent, 2 the call makes no sense. With --wait: {STATUS_WORDS}."
 )
+
+
+def _in_room(name: str, room: str) -> str:
+    """Return the name of a job as its room's publishers have it, also where a person copied its whole id."""
+    return name.removeprefix(room_job(room, "")) if room else name
+
+
+def _send_jobs(  # noqa: PLR0913 - the parts of a job from others
+    publisher: Publisher,
+    *,
+    job: str,
+    jobs: Sequence[str],
+    sums: Mapping[str, str],
+    files: SourceFiles | None,
+    options: SubmissionOptions,
+) -> Sent:
+    return publisher.submit_jobs(job=job, jobs=jobs, sums=sums, files=files, **options)
+
+
+def _send_file(
+    publisher: Publisher, *, file: Path, form: FileForm, is_shown: bool, options: SubmissionOptions, **claims: Any
+) -> Sent:
+    with file.open("rb") as opened, _progress(is_shown=is_shown) as progress:
+        task = progress.add_task(f"sending {file.name}", total=file.stat().st_size)
+        counted = cast("IO[bytes]", CountedFile(opened, lambda size: progress.advance(task, size)))
+        return form.submit(publisher, file, counted, **claims, **options)
 
 
 def _totals(declared: Sequence[str], sums: Sequence[str]) -> Mapping[str, str]:
@@ -214,6 +277,11 @@ def _progress(*, is_shown: bool) -> Progress:
 def _in_words(sent: Sent, room: str, same: SameJob) -> str:
     where, known = f"in blob {sent.blob}" if sent.blob else "in the message", same.known
     again = f", already submitted: the same content is {known.state.value} and counts once" if known else ""
+    if sent.form is Form.JOBS:
+        name = room_job(room, sent.job)
+        return (
+            f"sent job {name}{again}: it starts when its sources are complete\nwatch it with: sluice jobs watch {name}"
+        )
     lines = [
         f"sent {sent.items:,} transactions as job {room_job(room, sent.job)}{again}",
         f"{sent.stored_bytes:,} bytes in {sent.frames:,} frames, {where}",

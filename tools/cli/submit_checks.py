@@ -11,7 +11,7 @@ import typer
 from shared.app import Stores
 from shared.errors import StorageUnavailableError, UnknownWorkloadError
 from shared.gate import GateState
-from shared.grammar import room_job, texts
+from shared.grammar import room_job, room_of, texts
 from shared.ledger import TOMBSTONES, Collision, Job, judge
 from shared.payload import Limits, Submission, fingerprints_of, open_envelope, read_submission
 from shared.workloads import Workloads
@@ -117,6 +117,9 @@ def _differences(known: Job, submission: Submission) -> Iterator[str]:
     if known.state in TOMBSTONES:
         # Its row keeps no more.
         return
+    theirs_first, ours_first = known.waits, tuple(room_job(room_of(known.job), name) for name in submission.waits)
+    if theirs_first != ours_first:
+        yield f"it waits for {', '.join(theirs_first) or 'none'}, this for {', '.join(ours_first) or 'none'}"
     if known.gate != submission.gate:
         yield f"its gate is {known.gate or 'none'}, this names {submission.gate or 'none'}"
     theirs, ours = texts(known.declared), texts(submission.declared.sums)

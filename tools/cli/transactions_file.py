@@ -19,6 +19,8 @@ FileArgument = Annotated[
         help="Newline-delimited JSON, CSV (.csv), both plain or as .gz or .zst, or Parquet (.parquet).",
     ),
 ]
+#: Where other jobs may take the place of the file.
+FileOrJobs = Annotated[Path | None, *FileArgument.__metadata__]
 DelimiterOption = Annotated[
     str | None, typer.Option("--csv", metavar="DELIMITER", help="The file is CSV with this delimiter; \\t is a tab.")
 ]

@@ -1,0 +1,92 @@
+"""Nights: what shares a name is listed together, and acts on it are those on each job."""
+
+import pytest
+
+from shared.ledger import JobState
+from shared.operating import NightAct, act_on_night, choose_jobs, count_ended, explain_line, judge_night, list_made_from
+from shared.operating.descent import describe_sources, describe_waiting
+from tests.pipeline.test_after import night, quick  # noqa: F401 - fixtures
+
+
+@pytest.fixture
+def rated(night):  # noqa: F811
+    """Two files that are rated, and an invoice that is made from them."""
+    night.submit("rate-1", "x", "", night="n-1")
+    night.submit("rate-2", "y", night="n-1")
+    night.submit_jobs("invoice", "rate-1", "rate-2", sums={"amount": "amount"}, night="n-1")
+    return night
+
+
+def read(night, name="n-1"):  # noqa: F811
+    """Return the rows of the night."""
+    return night.stores.job_list.read_night(name)
+
+
+def test_a_night_has_its_jobs_and_their_sum(rated):
+    """By one request; its state is the gravest, and its share is of all that it has."""
+    rated.run("work-00")
+    lines = read(rated)
+    assert [one.listed.job for one in lines] == ["rate-1", "rate-2", "invoice"]
+    assert explain_line(lines[2], lines) == "waits for rate-1, which is dispatching"
+    rated.run()
+    lines = read(rated)
+    assert (judge_night(lines), count_ended(lines)) == ("complete", (5, 5))
+    assert [(one.accepted, one.rejected) for one in lines] == [(1, 1), (1, 0), (2, 0)]
+    assert all(one.requests for one in lines)
+    assert rated.stores.job_list.list_nights(9) == ["n-1"]
+
+
+def test_a_job_without_a_night_is_in_no_row(night):  # noqa: F811
+    """It makes no request for it."""
+    night.submit("rate")
+    night.run()
+    rows = night.app.connections.tables.get_table_client("nights").list_entities()
+    assert list(rows) == []
+
+
+def test_all_jobs_of_a_night_are_paused_resumed_and_stopped(rated):
+    """Those that wait first; a second act finds all of them so already."""
+    rated.run("work-00")
+
+    def act(what):
+        jobs = choose_jobs(read(rated), what)
+        return [
+            one.job for one in act_on_night(rated.stores.job_operator, jobs, what, by="ann", why="wrong") if one.is_done
+        ]
+
+    assert act(NightAct.PAUSE) == ["invoice", "rate-1", "rate-2"]
+    assert judge_night(read(rated)) == "paused"
+    assert act(NightAct.PAUSE) == []
+    assert sorted(act(NightAct.RESUME)) == ["invoice", "rate-1", "rate-2"]
+    rated.world.clock.advance(seconds=11)
+    assert len(act(NightAct.STOP)) == 3
+    assert {rated.state(job) for job in ("rate-1", "rate-2", "invoice")} == {JobState.STOPPED}
+    assert act(NightAct.STOP) == []
+
+
+def test_an_act_takes_so_many_jobs_and_leaves_the_others(rated, monkeypatch):
+    """A page of the fleet's rows has room for so many halts."""
+    monkeypatch.setattr("shared.operating.night_acts.MOST_ACTS", 2)
+    rated.run("work-00")
+    jobs = choose_jobs(read(rated), NightAct.PAUSE)
+    acted = list(act_on_night(rated.stores.job_operator, jobs, NightAct.PAUSE, by="ann", why="wrong"))
+    assert len(acted) == 2
+    assert len(choose_jobs(read(rated), NightAct.PAUSE)) == 1
+
+
+def test_a_job_says_for_whom_it_waits_and_what_it_was_made_from(rated):
+    """And its sources say what was made from them, which an erasure needs."""
+    rated.run("work-00")
+    rated.act("pause", "rate-1")
+    waits = describe_waiting(rated.stores.ledger, rated.read("invoice"))
+    assert waits == "it waits for rate-1, which is paused by ann: wrong tariff; then for 1 more"
+    assert list_made_from(rated.stores.ledger, rated.read("rate-1")) == ["invoice"]
+    rated.act("resume", "rate-1")
+    rated.world.clock.advance(seconds=11)
+    rated.tick()
+    (words,) = describe_sources(rated.stores.ledger, rated.read("invoice"))
+    assert words == (
+        "rate-1 rev 1, rate-2 rev 1: 2 lines = 2 declared = 2 accepted; amount 2.20 = accepted there: proven"
+    )
+    assert describe_waiting(rated.stores.ledger, rated.read("invoice")) == ""
+    assert list_made_from(rated.stores.ledger, rated.read("rate-2")) == ["invoice"]

@@ -1,0 +1,241 @@
+"""`sluice nights`: the jobs that share a night, their state and price together, and acts on all of them."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Annotated, Final
+
+import typer
+from rich.table import Table
+
+from shared.app import Stores
+from shared.azure import Charge
+from shared.ledger import CLOSED, NightLine, describe_state, read_progress
+from shared.operating import (
+    MOST_ACTS,
+    NightAct,
+    act_on_night,
+    choose_jobs,
+    count_ended,
+    explain_line,
+    judge_night,
+)
+from shared.usage import Prices, add, load as load_prices, price, take_counts
+from tools.cli.cost_view import money, plain
+from tools.cli.options import (
+    FORMER_NAMES,
+    PROBLEM_FOUND,
+    ByOption,
+    JsonOption,
+    PricesOption,
+    SettingsOption,
+    WhyOption,
+    YesOption,
+    connected,
+    end,
+)
+from tools.cli.screen import Screen, clean
+
+app = typer.Typer(
+    help="Nights: jobs that share a name. Look at them together, pause, resume or stop them.\n\nStatus: 0 done or so "
+    "already, 1 there is no such night or a job refused, 2 the call makes no sense.",
+    no_args_is_help=True,
+)
+NightArgument = Annotated[str, typer.Argument(help="The name of the night; of a room ROOM~NIGHT.", metavar="NIGHT")]
+#: An act asks before it ends anything for good.
+_PAST: Final = {NightAct.PAUSE: "paused", NightAct.RESUME: "resumed", NightAct.STOP: "stopped"}
+
+
+@app.command("list", context_settings=FORMER_NAMES)
+def list_nights(
+    limit: Annotated[int, typer.Option(min=1, max=100, help="How many, the newest first.")] = 20,
+    prices: PricesOption = None,
+    settings: SettingsOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """List the latest nights, by a request and one for each."""
+    table = load_prices(prices)
+    with connected(settings) as connections:
+        stores = Stores(connections)
+        found = {night: stores.job_list.read_night(night) for night in stores.job_list.list_nights(limit)}
+    now = datetime.now(UTC)
+    documents = [_document(night, lines, table, now) for night, lines in found.items()]
+    if as_json:
+        typer.echo(json.dumps({"nights": [{**one, "jobs": len(found[str(one["night"])])} for one in documents]}))
+        return
+    shown = Table(
+        "night", "state", "jobs", "transactions", "ended", "ends (UTC)", "due (UTC)", table.currency, title="Nights"
+    )
+    for night, lines in found.items():
+        ended, items = count_ended(lines)
+        ends, due = _ends(lines, now), _due(lines)
+        cells = (
+            night,
+            judge_night(lines),
+            f"{len(lines):,}",
+            f"{items:,}",
+            _share(ended, items),
+            _moment(ends),
+            _moment(due),
+        )
+        shown.add_row(*map(clean, (*cells, money(_bill(lines, table)))))
+    Screen().show(shown)
+
+
+@app.command()
+def show(
+    night: NightArgument, prices: PricesOption = None, settings: SettingsOption = None, *, as_json: JsonOption = False
+) -> None:
+    """Show the jobs of a night, by one request. States are as of the last news of each."""
+    table, now = load_prices(prices), datetime.now(UTC)
+    with connected(settings) as connections:
+        lines = _read(Stores(connections), night)
+    if as_json:
+        typer.echo(
+            json.dumps({**_document(night, lines, table, now), "jobs": [_line_document(one, lines) for one in lines]})
+        )
+        return
+    ended, items = count_ended(lines)
+    ends, due = _ends(lines, now), _due(lines)
+    words = [judge_night(lines), f"{items:,} transactions", _share(ended, items)]
+    words += [f"ends about {_moment(ends)} UTC"] if ends else []
+    words += [f"due {_moment(due)} UTC"] if due else []
+    typer.echo(f"night {night}: {', '.join(words)}, {money(_bill(lines, table))} {table.currency} so far")
+    shown = Table("job", "state", "transactions", "why")
+    for one in lines:
+        ways = {"rejected": one.rejected, "parked": one.parked}
+        counts = f"{one.listed.items:,} = {one.accepted:,}" + "".join(f" + {n:,} {way}" for way, n in ways.items() if n)
+        state = describe_state(one.listed) or "not recorded"
+        shown.add_row(*map(clean, (one.listed.job, state, counts, explain_line(one, lines))))
+    Screen().show(shown)
+
+
+@app.command("pause")
+def pause_night(
+    night: NightArgument,
+    by: ByOption,
+    why: Annotated[str, typer.Option(help="The problem, as lists and each job's page show it.", metavar="TEXT")],
+    settings: SettingsOption = None,
+) -> None:
+    """Pause all jobs of a night: those that wait first, so that none starts meanwhile."""
+    _act(night, NightAct.PAUSE, by, why, settings, yes=True)
+
+
+@app.command("resume")
+def resume_night(
+    night: NightArgument,
+    by: ByOption,
+    why: WhyOption = "",
+    settings: SettingsOption = None,
+) -> None:
+    """Let all paused jobs of a night go on."""
+    _act(night, NightAct.RESUME, by, why, settings, yes=True)
+
+
+@app.command("stop")
+def stop_night(
+    night: NightArgument,
+    by: ByOption,
+    why: Annotated[str, typer.Option(help="Why they end, as lists and each job's page show it.", metavar="TEXT")],
+    settings: SettingsOption = None,
+    *,
+    yes: YesOption = False,
+) -> None:
+    """End all open jobs of a night for good. What has ended stays."""
+    _act(night, NightAct.STOP, by, why, settings, yes=yes)
+
+
+def _act(  # noqa: PLR0913 - who does what to which night, and why
+    night: str, act: NightAct, by: str, why: str, settings: SettingsOption, *, yes: bool
+) -> None:
+    with connected(settings) as connections:
+        stores = Stores(connections)
+        lines = _read(stores, night)
+        jobs = choose_jobs(lines, act)
+        if not yes and jobs:
+            typer.confirm(
+                f"{len(jobs):,} of {len(lines):,} jobs of night {night} end for good, unpublished: stop them?",
+                abort=True,
+            )
+        refused = 0
+        for acted in act_on_night(stores.job_operator, jobs, act, by=by, why=why):
+            refused += not acted.is_done
+            typer.echo(clean(f"{acted.job} {acted.words}").plain, err=not acted.is_done)
+    done, left = min(len(jobs), MOST_ACTS) - refused, max(0, len(jobs) - MOST_ACTS)
+    typer.echo(
+        f"night {night}: {done:,} jobs {_PAST[act]}, {len(lines) - len(jobs):,} were so already or have ended"
+        + (f", {refused:,} refused" if refused else "")
+    )
+    if left:
+        typer.echo(f"{left:,} jobs are left: an act takes {MOST_ACTS}; say the same again", err=True)
+    if refused or left:
+        raise typer.Exit(PROBLEM_FOUND)
+
+
+def _read(stores: Stores, night: str) -> list[NightLine]:
+    lines = stores.job_list.read_night(night)
+    if not lines:
+        end(f"there is no night {night!r}: `sluice nights list` shows the last ones")
+    return lines
+
+
+def _bill(lines: Sequence[NightLine], prices: Prices) -> Decimal:
+    counts: Counter[str] = Counter()
+    for one in lines:
+        counts.update(one.requests)
+    metered = {Charge.parse(text): number for text, number in counts.items()}
+    return price(add(metered, take_counts(sum(one.listed.ended_chunks for one in lines))), prices).total
+
+
+def _ends(lines: Sequence[NightLine], now: datetime) -> datetime | None:
+    """Return when the last job ends at the rates so far. None: one of them has no rate yet, or all have ended."""
+    left = [read_progress(one.listed, now).predicted for one in lines if one.listed.state not in CLOSED]
+    known = [one for one in left if one is not None]
+    return max(known) if known and len(known) == len(left) else None
+
+
+def _due(lines: Sequence[NightLine]) -> datetime | None:
+    return min((one.listed.deadline for one in lines if one.listed.deadline), default=None)
+
+
+def _share(ended: int, items: int) -> str:
+    return f"{100 * ended / items:.0f} %" if items else "0 %"
+
+
+def _moment(moment: datetime | None) -> str:
+    return "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.astimezone(UTC).isoformat(timespec="seconds")
+
+
+def _document(night: str, lines: Sequence[NightLine], prices: Prices, now: datetime) -> dict[str, object]:
+    ended, items = count_ended(lines)
+    return {
+        "night": night,
+        "state": judge_night(lines),
+        "items": items,
+        "ended": ended,
+        "predicted": _iso(_ends(lines, now)),
+        "deadline": _iso(_due(lines)),
+        "amount": plain(_bill(lines, prices)),
+        "currency": prices.currency,
+    }
+
+
+def _line_document(line: NightLine, lines: Sequence[NightLine]) -> dict[str, object]:
+    return {
+        "job": line.listed.job,
+        "state": line.listed.state,
+        "items": line.listed.items,
+        "accepted": line.accepted,
+        "rejected": line.rejected,
+        "parked": line.parked,
+        "waits": list(line.waits),
+        "why": explain_line(line, lines),
+        "as_of": _iso(line.listed.as_of),
+    }
