@@ -19,6 +19,7 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -222,14 +223,12 @@ class JobList:
 
     def has_former_news(self, job: Job) -> bool:
         """Check whether the line of a closed job has news of before its end, which a slow process may write again."""
-        line = _entity(job)
-        with expecting_an_answer(f"read the line of job {job.job!r}"):
-            try:
-                found = self._index.get_entity(line["PartitionKey"], line["RowKey"])
-            except ResourceNotFoundError:
-                found = {}
-        of_night = self._nights.find(job) if self._nights is not None and job.night is not None else {}
-        return any(name.startswith("open") for name in (*found, *of_night))
+        line, found = _entity(job), set[str]()
+        with expecting_an_answer(f"read the line of job {job.job!r}"), suppress(ResourceNotFoundError):
+            found |= set(self._index.get_entity(line["PartitionKey"], line["RowKey"]))
+        if self._nights is not None and job.night is not None:
+            found |= set(self._nights.find(job))
+        return any(name.startswith("open") for name in found)
 
     def begin(self, job: Job) -> None:
         """Write the line of a new job, and list its night if it names one."""
