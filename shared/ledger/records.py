@@ -253,6 +253,26 @@ class ChunkRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StretchRow:
+    """A stretch of a growing job's payload behind the first one, which is in the job's own row. Written once."""
+
+    job: Annotated[str, Column(KEY)]
+    #: The first of its chunks.
+    chunk: Annotated[int, Column(KEY)]
+    number: Annotated[int, Column(WHOLE, always=True)]
+    #: How many chunks and transactions it has, and how many transactions are before it.
+    chunks: Annotated[int, Column(WHOLE, always=True)]
+    items: Annotated[int, Column(WHOLE, always=True)]
+    before: Annotated[int, Column(WHOLE, always=True)]
+    id_base: Annotated[int, Column(WHOLE, always=True)]
+    plan: Annotated[PlanBlob, Column(PLAN)]
+    nonce: Annotated[str, Column(TEXT, always=True)] = ""
+    etag: Annotated[str, Column(KEY)] = ""
+    #: Columns of a newer version.
+    others: Annotated[Mapping[str, Any], Column(OTHERS)] = field(default_factory=lambda: NO_OTHERS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One accepted submission."""
 
@@ -311,6 +331,13 @@ class Job:
     by: Annotated[str | None, Column(TEXT)] = None
     #: How often its chunk messages were taken out of the queues. Those that are put now carry this number.
     halts: Annotated[int, Column(RARE)] = 0
+    #: Whether more stretches of its payload may come. Until their end is declared, it does not end.
+    growing: Annotated[bool, Column(FLAG)] = False
+    #: The stretches that were taken, and the hash of the blob that described the last one. 0: its payload came whole.
+    stretches: Annotated[int, Column(RARE, kept=True)] = 0
+    chain: Annotated[str | None, Column(TEXT)] = None
+    #: The number of transactions that its publisher declared, which those of its stretches must add up to.
+    declared_items: Annotated[int | None, Column(WHOLE)] = None
     #: Milliseconds of work, as the chunks reported them.
     milliseconds: Annotated[int, Column(WHOLE)] = 0
     #: The requests of all stages, by the meter that bills them.
@@ -364,8 +391,8 @@ class Job:
 
     @property
     def has_ended(self) -> bool:
-        """True if every chunk of its plan has ended."""
-        return self.plan is not None and self.ended_chunks == self.chunks
+        """True if every chunk of its plan has ended, and none may be added."""
+        return self.plan is not None and not self.growing and self.ended_chunks == self.chunks
 
     def add_requests(self, requests: Mapping[str, int]) -> "Job":
         """Add requests to those made for the job."""
