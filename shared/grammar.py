@@ -56,6 +56,11 @@ def room_of(job: str) -> str:
     return job.rpartition(_JOIN)[0]
 
 
+def name_of(job: str) -> str:
+    """Return the name by which its publisher calls a job, from its internal id."""
+    return job.rpartition(_JOIN)[2]
+
+
 def shard_partition(job: str, shard: int) -> str:
     """Return the partition of one shard of a job's totals. `!` is in no job's id, so it is no partition of another job."""
     return f"{job}{_SHARD}{shard:02}"
@@ -106,6 +111,16 @@ def owner_of(name: str) -> str | None:
     """Return the only job that may own a blob of this name, or None if any job may."""
     job, _, sha256 = name.partition("/")
     return job if SHA256.fullmatch(sha256) and is_job(job) else None
+
+
+#: The blob of a stretch, behind the name of its job.
+_STRETCH: Final = re.compile(r"stretches/\d{6}")
+
+
+def owner_of_stretch(name: str) -> str | None:
+    """Return the only job that may own a stretch of this name, or None if it is no stretch."""
+    job, _, rest = name.partition("/")
+    return job if _STRETCH.fullmatch(rest) and is_job(job) else None
 
 
 def payload_name(job: str, sha256: str) -> str:

@@ -76,7 +76,11 @@ class Reason(ReasonCode):
         "send it under another job id, or the first content again",
     )
     # The declared payload.
-    PAYLOAD_FORM = "payload_form", "there is not exactly one payload", "send one of items, payload.inline, payload.blob"
+    PAYLOAD_FORM = (
+        "payload_form",
+        "there is not exactly one payload",
+        "send one of items, payload.inline, payload.blob, payload.stretches",
+    )
     EMPTY = "empty", "it has no transactions", "send at least one, or nothing at all"
     TOO_MANY_ITEMS = "too_many_items", "it has more transactions or frames than one job may", "split it into jobs"
     BAD_BASE64 = "bad_base64", "the inline payload is not Base64", "encode it with the standard alphabet and padding"

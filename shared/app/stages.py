@@ -3,7 +3,7 @@
 The tasks of this process and of the fleet: the decision how many run, and the wake-ups for a put on the queues.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import cached_property, partial
 from threading import Event
@@ -50,6 +50,7 @@ from shared.pipeline import (
     Settler,
     Starter,
     Stranded,
+    Stretching,
     Sweep,
     Tools,
     WaitingResults,
@@ -207,16 +208,49 @@ class AppStages:
             ids=stores.ids,
             gates=stores.held_work,
             starter=self.starter,
+            stretching=self.stretching,
             pending=stores.pending,
             clock=self.clock,
-            sums={name: self.workloads.find(name).sums for name in self.workloads},
+            sums=self.sums,
             limits=self.limits,
-            sizes=ChunkSizes(self.settings.chunk_items, stores.speeds, self.workloads),
+            sizes=self.sizes,
             overdue=self.settings.chunk_overdue,
             memory=self.memory,
             telemetry=self.telemetry,
         )
         return Arrivals(acceptance, self.deliveries)
+
+    @cached_property
+    def sums(self) -> dict[str, Collection[str]]:
+        """The workloads, each with the fields that it adds up."""
+        return {name: self.workloads.find(name).sums for name in self.workloads}
+
+    @cached_property
+    def sizes(self) -> ChunkSizes:
+        """The chunk sizes of new plans."""
+        return ChunkSizes(self.settings.chunk_items, self.stores.speeds, self.workloads)
+
+    @cached_property
+    def stretching(self) -> Stretching:
+        """Takes the stretches of growing jobs."""
+        stores = self.stores
+        return Stretching(
+            ledger=stores.ledger,
+            stores=PayloadStores(stores.container, self.limits, point_at(stores.pending)),
+            plans=stores.plans,
+            ids=stores.ids,
+            sizes=self.sizes,
+            sums=self.sums,
+            limits=self.limits,
+            starter=self.starter,
+            finish=self.finish_call,
+            halts=stores.halts,
+            pending=stores.pending,
+            clock=self.clock,
+            overdue=self.settings.chunk_overdue,
+            retention=self.settings.retention,
+            memory=self.memory,
+        )
 
     @cached_property
     def starter(self) -> Starter:
@@ -374,6 +408,7 @@ class AppStages:
             ledger=stores.ledger,
             pending=stores.pending,
             starter=self.starter,
+            stretching=self.stretching,
             fronts=self.fronts,
             results=WaitingResults(stores.connections, self.clock),
             finish=self.finish_call,

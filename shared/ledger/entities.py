@@ -17,6 +17,7 @@ from shared.errors import LedgerCorruptError, NewerVersionError
 from shared.grammar import Amounts, texts
 from shared.ledger.records import (
     NO_PORTION,
+    BesideRow,
     ChunkRow,
     ChunkState,
     ColumnCodec,
@@ -75,10 +76,14 @@ def job_of(entity: Mapping[str, Any], etag: str) -> Job:
         raise _corrupt(entity, error) from error
 
 
-def row_entity(row: ChunkRow | StretchRow) -> Entity:
+def row_key(row: BesideRow) -> str:
+    """Return the row key of a chunk's or a stretch's row."""
+    return chunk_key(row.chunk) if isinstance(row, ChunkRow) else f"{STRETCH_PREFIX}{row.chunk:09}"
+
+
+def row_entity(row: BesideRow) -> Entity:
     """Encode a row of a job's chunk or stretch as its entity."""
-    key = chunk_key(row.chunk) if isinstance(row, ChunkRow) else f"{STRETCH_PREFIX}{row.chunk:09}"
-    return _entity({"PartitionKey": row.job, "RowKey": key}, row)
+    return _entity({"PartitionKey": row.job, "RowKey": row_key(row)}, row)
 
 
 def row_of_entity(entity: Mapping[str, Any], etag: str) -> ChunkRow:

@@ -15,7 +15,7 @@ from datetime import datetime
 from enum import Enum, StrEnum, auto
 from functools import cache
 from types import MappingProxyType
-from typing import Annotated, Any, Final, NamedTuple, Self, get_type_hints
+from typing import Annotated, Any, Final, NamedTuple, Self, TypeAlias, get_type_hints
 
 from shared.grammar import NO_AMOUNTS, Amounts, minus, plus
 from shared.payload import Submission
@@ -270,6 +270,10 @@ class StretchRow:
     etag: Annotated[str, Column(KEY)] = ""
     #: Columns of a newer version.
     others: Annotated[Mapping[str, Any], Column(OTHERS)] = field(default_factory=lambda: NO_OTHERS)
+
+
+#: A row that is written beside the job's own.
+BesideRow: TypeAlias = ChunkRow | StretchRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

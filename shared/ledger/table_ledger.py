@@ -46,15 +46,18 @@ from shared.ledger.entities import (
     CHUNK_PREFIX,
     EVENT_PREFIX,
     JOB_KEY,
+    STRETCH_PREFIX,
     chunk_key,
     job_entity,
     job_of,
     row_entity,
+    row_key,
     row_of_entity,
+    stretch_of_entity,
 )
 from shared.ledger.job_needs import find_changed, list_marked, mark_needs, needs_of
 from shared.ledger.ledger import MOST_ROWS, Listed
-from shared.ledger.records import CLOSED, ChunkRow, Job, JobState, Told
+from shared.ledger.records import CLOSED, BesideRow, ChunkRow, Job, JobState, StretchRow, Told
 from shared.outbox import JOB_EVENTS, OutgoingMessage
 from shared.telemetry import describe_error, events, tell
 from shared.watch import NeedKind, WatchTable
@@ -411,7 +414,13 @@ class TableLedger:
         )
         return {row.chunk: row for row in found if row.chunk in wanted}
 
-    def commit(self, job: Job, rows: Sequence[ChunkRow] = (), messages: Sequence[OutgoingMessage] = ()) -> Job | None:
+    def stretches_of(self, job: str) -> list[StretchRow]:
+        """Return the rows of the job's stretches behind the first one, in their order."""
+        with expecting_an_answer(f"read the stretches of job {job!r}"):
+            found = self._list_between(job, STRETCH_PREFIX, STRETCH_PREFIX + "~")
+            return [stretch_of_entity(entity, str(entity.metadata["etag"])) for entity in found]
+
+    def commit(self, job: Job, rows: Sequence[BesideRow] = (), messages: Sequence[OutgoingMessage] = ()) -> Job | None:
         """Write the job, rows and messages in one entity-group transaction: all or nothing."""
         now = self._clock.now()
         mine = stamp(job, self._new_nonce(), now)
@@ -424,10 +433,10 @@ class TableLedger:
             self._watch_needs(written, find_changed(job.needs, mine.needs))
         return written
 
-    def _write(self, mine: Job, rows: Sequence[ChunkRow], messages: Sequence[OutgoingMessage]) -> Job | None:
-        stamped = [replace(row, nonce=mine.nonce) for row in rows]
+    def _write(self, mine: Job, rows: Sequence[BesideRow], messages: Sequence[OutgoingMessage]) -> Job | None:
+        stamped: list[BesideRow] = [replace(row, nonce=mine.nonce) for row in rows]
         operations = _operations(mine, stamped, messages)
-        with expecting_an_answer(f"write job {mine.job!r} with {len(rows)} chunks"):
+        with expecting_an_answer(f"write job {mine.job!r} with {len(rows)} rows"):
             try:
                 etags = write_group(self._jobs, operations)
             except AzureError as error:
@@ -447,8 +456,15 @@ class TableLedger:
 
     def remove_rows(self, job: str) -> Iterator[None]:
         """Remove the chunk rows of a buried job, and yield after each transaction."""
-        with expecting_an_answer(f"remove the chunks of job {job!r}"):
-            while keys := self._first_keys(job):
+        return self._remove(job, CHUNK_PREFIX)
+
+    def remove_stretches(self, job: str) -> Iterator[None]:
+        """Remove the rows of its stretches, and yield after each transaction."""
+        return self._remove(job, STRETCH_PREFIX)
+
+    def _remove(self, job: str, prefix: str) -> Iterator[None]:
+        with expecting_an_answer(f"remove the rows {prefix} of job {job!r}"):
+            while keys := self._first_keys(job, prefix):
                 entities = [{"PartitionKey": job, "RowKey": key} for key in keys]
                 try:
                     write_group(self._jobs, [("delete", entity) for entity in entities])
@@ -499,8 +515,8 @@ class TableLedger:
             # The job is written. The list is a hint: the next news, or the tick, tells it.
             tell(events.JOB_UNLISTED, job=job.job, state=job.state.value, error=describe_error(error))
 
-    def _first_keys(self, job: str) -> list[str]:
-        found = self._list_between(job, CHUNK_PREFIX, CHUNK_PREFIX + "~", page=MOST_ROWS, select=["RowKey"])
+    def _first_keys(self, job: str, prefix: str) -> list[str]:
+        found = self._list_between(job, prefix, prefix + "~", page=MOST_ROWS, select=["RowKey"])
         return [entity["RowKey"] for entity, _ in zip(found, range(MOST_ROWS), strict=False)]
 
     def _read_rows(self, job: str, low: str, high: str) -> Iterator[ChunkRow]:
@@ -516,7 +532,7 @@ class TableLedger:
             select=select,
         )
 
-    def _prove_write(self, mine: Job, rows: Sequence[ChunkRow], error: AzureError) -> Job | None:
+    def _prove_write(self, mine: Job, rows: Sequence[BesideRow], error: AzureError) -> Job | None:
         """Return the job if its write took effect although the answer was not a yes, or None after a lost race."""
         found = self.read(mine.job)
         if found is not None and found.nonce == mine.nonce:
@@ -529,12 +545,12 @@ class TableLedger:
         # Not written so far. If the write is still on its way, the ETag decides between it and the caller's retry.
         raise error
 
-    def _is_mine(self, mine: Job, row: ChunkRow) -> bool:
-        found = self.rows_of(mine.job, [row.chunk]).get(row.chunk)
-        return found is not None and found.nonce == mine.nonce
+    def _is_mine(self, mine: Job, row: BesideRow) -> bool:
+        found = next(iter(self._list_between(mine.job, row_key(row), row_key(row))), None)
+        return found is not None and found["nonce"] == mine.nonce
 
 
-def _operations(job: Job, rows: Sequence[ChunkRow], messages: Sequence[OutgoingMessage]) -> list[GroupOperation]:
+def _operations(job: Job, rows: Sequence[BesideRow], messages: Sequence[OutgoingMessage]) -> list[GroupOperation]:
     """Build the transaction, the job first, or raise RowTooLargeError if Azure would refuse it."""
     own: GroupOperation = ("update", job_entity(job), _is_unchanged(job.etag))
     entities = [(row_entity(row), row.etag) for row in rows]

@@ -6,6 +6,7 @@ Reading order:
 - `text_lines`, `cutting`: a file to lines, lines to the texts of frames
 - `frames`: texts to frames, and the index
 - `payload_store`: the blobs, and every bound
+- `stretches`: a payload that grows
 - `reading`: any form of payload to an index and stored frames; the frames of a chunk back to lines
 - `transactions`: lines to typed values
 - `csv_rows`, `parquet_rows`: a publisher's tables to lines; the second is imported by its own name, for it loads pyarrow
@@ -52,6 +53,16 @@ from shared.payload.reading import (
     of_plan as of_plan,
     of_submission as of_submission,
 )
+from shared.payload.stretches import (
+    STRETCH_BYTES as STRETCH_BYTES,
+    WHOLE_BYTES as WHOLE_BYTES,
+    Stretch as Stretch,
+    StretchFields as StretchFields,
+    StretchStore as StretchStore,
+    check_size as check_size,
+    read_stretch as read_stretch,
+    stretch_folder as stretch_folder,
+)
 from shared.payload.submission import (
     DEFAULT_WORKLOAD as DEFAULT_WORKLOAD,
     OPTIONS as OPTIONS,
@@ -63,6 +74,7 @@ from shared.payload.submission import (
     Form as Form,
     MessageHeader as MessageHeader,
     PayloadFields as PayloadFields,
+    Stretched as Stretched,
     Submission as Submission,
     SubmissionFields as SubmissionFields,
     SubmissionOptions as SubmissionOptions,

@@ -298,6 +298,10 @@ class PayloadStores:
         """Return the store that the publishers of a room write to."""
         return self._store(payload_container(room))
 
+    def container_of(self, room: str) -> ContainerClient:
+        """Return the client of the container that the publishers of a room write to."""
+        return self._container(payload_container(room))
+
     def store_of_done(self) -> PayloadStore:
         """Return the store that only the app writes to."""
         return self._store(PLANS)

@@ -41,7 +41,8 @@ from shared.payload.frames import (
     write_frames,
 )
 from shared.payload.payload_store import ANY_VERSION, KIB, MIB, Limits, PayloadStores, StoredBlob
-from shared.payload.submission import Content, FileBlob, FramedBlob, Inline, Items, Submission, check_count
+from shared.payload.stretches import StretchStore, check_size, stretch_name
+from shared.payload.submission import Content, FileBlob, FramedBlob, Inline, Items, Stretched, Submission, check_count
 from shared.refusals import Reason, refuse
 
 
@@ -89,11 +90,11 @@ def of_submission(content: Content, chunk_items: int, limits: Limits) -> int:
     """Return the memory of a submission, from taking in its payload until its plan is stored."""
     if isinstance(content, Items):
         return limits.message_bytes * _OF_A_MESSAGE
-    index = None if isinstance(content, FileBlob) else content.index
+    index = None if isinstance(content, FileBlob | Stretched) else content.index
     rows = min((limits.items_most if index is None else index.items) // chunk_items, limits.chunks_most) * _OF_A_ROW
     if index is not None:
         return limits.message_bytes * _OF_A_MESSAGE + rows
-    return rows + (limits.index_bytes * _OF_AN_INDEX if isinstance(content, FramedBlob) else _OF_A_FILE)
+    return rows + (_OF_A_FILE if isinstance(content, FileBlob) else limits.index_bytes * _OF_AN_INDEX)
 
 
 def of_plan(frames: int, items: int, chunk_items: int, limits: Limits) -> int:
@@ -251,6 +252,8 @@ class Payload:
     is_kept: bool = False
     #: How its bytes are read: codec and index. A corrected submission may change both for the same bytes.
     form: tuple[str, str] = ("", "")
+    #: Of a payload that grows: the hash of the blob of this stretch, which is its first.
+    chain: str | None = None
 
 
 def fingerprint(submission: Submission, payload: Payload) -> str:
@@ -312,7 +315,25 @@ class Intake:
     def take(self, submission: Submission) -> Payload:
         """Return the payload, after framing and storing a file. Refuse one that differs from its index or declaration."""
         payload = self._take(submission.job, submission.content)
-        check_count(submission.declared, payload.index)
+        if payload.chain is None:
+            check_count(submission.declared, payload.index)
+        return payload
+
+    def look(self, job: str) -> Payload:
+        """Return the first stretch of a payload that grows, without its bytes. One request."""
+        found = StretchStore(self._stores.container_of(self._room), self._limits).read(job, 0)
+        if found is None or found.index is None:
+            raise refuse(Reason.PAYLOAD_MISSING, f"blob {stretch_name(job, 0)!r} does not exist")
+        if found.previous:
+            raise refuse(Reason.INDEX_MISMATCH, f"the first stretch of job {job!r} follows {found.previous[:70]!r}")
+        blob = StoredBlob(found.blob, ANY_VERSION, found.index.stored)
+        # By its lines, and not by how they are compressed: a publisher that begins anew may have another library.
+        return Payload(found.index, found.codec, blob, None, found.text, form=("stretches", ""), chain=found.sha256)
+
+    def _first_stretch(self, job: str) -> Payload:
+        payload = self.look(job)
+        if payload.blob is not None:
+            check_size(payload.blob, self._store.find)
         return payload
 
     def _take(self, job: str, content: Content) -> Payload:
@@ -323,6 +344,8 @@ class Intake:
             return self._inline(content, job)
         if isinstance(content, FramedBlob):
             return self._frame(content, job)
+        if isinstance(content, Stretched):
+            return self._first_stretch(job)
         return self._file(content, job)
 
     def _in_message(self, lines: Iterable[tuple[int, bytes]], content_sha256: str) -> Payload:

@@ -165,6 +165,8 @@ class PayloadFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     codec: str | None = None
     index: str | None = None
     frames: tuple[Frame, ...] | None = None
+    #: They come in stretches, each a blob of its own.
+    stretches: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +203,12 @@ class FileBlob:
     codec: Codec | None
 
 
-Content: TypeAlias = Items | Inline | FramedBlob | FileBlob
+@dataclass(frozen=True, slots=True)
+class Stretched:
+    """Stretches of a payload that grows: the first is there, and others may come."""
+
+
+Content: TypeAlias = Items | Inline | FramedBlob | FileBlob | Stretched
 
 
 #: The workload of a submission that names none.
@@ -297,15 +304,24 @@ def check_count(declared: Declared, index: FrameIndex) -> None:
 
 def _content(given: PayloadFields | None, items: tuple[msgspec.Raw, ...] | None, job: str, limits: Limits) -> Content:
     payload = given or PayloadFields()
-    forms = [form for form in (items, payload.inline, payload.blob) if form is not None]
+    forms = [form for form in (items, payload.inline, payload.blob, payload.stretches or None) if form is not None]
     if len(forms) != 1:
-        raise refuse(Reason.PAYLOAD_FORM, f"it has {len(forms)} of items, payload.inline and payload.blob")
+        found = f"it has {len(forms)} of items, payload.inline, payload.blob and payload.stretches"
+        raise refuse(Reason.PAYLOAD_FORM, found)
+    if payload.stretches:
+        return _stretched(payload)
     if items is not None:
         return _items(items, is_alone=given is None)
     codec = None if payload.codec is None else _codec(payload.codec)
     if payload.inline is not None:
         return _inline(payload.inline, payload, codec, limits)
     return _blob(check_blob(payload.blob or ""), payload, codec, job, limits)
+
+
+def _stretched(payload: PayloadFields) -> Stretched:
+    if payload != PayloadFields(stretches=True):
+        raise refuse(Reason.PAYLOAD_FORM, "beside payload.stretches it has other fields of a payload")
+    return Stretched()
 
 
 def _items(items: tuple[msgspec.Raw, ...], *, is_alone: bool) -> Items:

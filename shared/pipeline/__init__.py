@@ -8,6 +8,7 @@
 - `call_limits` gives their turns to calls that are limited over all processes.
 - `so_far` keeps what a chunk came to while some of it failed. `aside` parks those that fail for good, and extends its result.
 - `alone` runs a suspect chunk in a process of its own, with `alone_child`.
+- `stretching` takes the stretches of jobs that grow.
 - `halts` takes the messages of paused jobs out of the queues.
 - `outputs` writes the end of a job, totals too; `dispatch` requests it.
 - `sweep` follows the pointers to jobs at every tick, and finds messages that no instance was woken for.
@@ -65,12 +66,14 @@ from shared.pipeline.plan import (
     LARGEST as LARGEST,
     LONGEST as LONGEST,
     SMALLEST as SMALLEST,
+    AnyPlan as AnyPlan,
     ChunkSizes as ChunkSizes,
     Plan as Plan,
     PlanStore as PlanStore,
     Speed as Speed,
     Speeds as Speeds,
     choose as choose,
+    read_plan as read_plan,
 )
 from shared.pipeline.process import (
     PROCESS as PROCESS,
@@ -111,6 +114,7 @@ from shared.pipeline.settle import (
 from shared.pipeline.so_far import SoFarStore as SoFarStore
 from shared.pipeline.start import DirectPuts as DirectPuts, Starter as Starter
 from shared.pipeline.streams import LINES as LINES, STREAM_MOST as STREAM_MOST, Stream as Stream
+from shared.pipeline.stretching import Stretching as Stretching
 from shared.pipeline.sweep import (
     QueueFronts as QueueFronts,
     Stranded as Stranded,

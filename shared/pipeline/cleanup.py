@@ -45,10 +45,11 @@ from azure.storage.queue import QueueClient, QueueServiceClient
 from shared.azure import expecting_an_answer
 from shared.clock import Clock
 from shared.errors import ParkedTamperedError, PlanLostError
-from shared.grammar import BLOB, ROOMS_A_DAY, ROOMS_A_TICK, owner_of, room_job, room_of
+from shared.grammar import BLOB, ROOMS_A_DAY, ROOMS_A_TICK, name_of, owner_of, owner_of_stretch, room_job, room_of
 from shared.ledger import FINISHED, KEPT, Job, JobState, Ledger, PlanBlob, bury, commit, counting
 from shared.messages import unwrap
 from shared.parked import ACCEPT, Entry, EntryState, ParkedTable
+from shared.payload import stretch_folder
 from shared.pending import (
     AT_ONCE,
     NET_POINTER,
@@ -133,9 +134,22 @@ class Retention:
             with suppress(PlanLostError):
                 for name in self.plans.read(job.job, job.plan).blobs:
                     _remove_blob(published, name)
+            if job.stretches:
+                yield from self._remove_stretches(job, published)
             # The plan goes after the blobs that it names: after a crash in between it is read again.
             _remove_blob(self.container(job.plan.container), job.plan.name)
         yield from _remove_folder(self.container(PLANS), f"{job.job}/")
+
+    def _remove_stretches(self, job: Job, published: ContainerClient) -> Iterator[None]:
+        """Remove what its publisher wrote for the stretches behind the first one. The rows that lead to it go last."""
+        for row in self.ledger.stretches_of(job.job):
+            with suppress(PlanLostError):
+                for name in self.plans.read(job.job, row.plan).blobs:
+                    _remove_blob(published, name)
+            yield
+        # Those that were never taken, and the end, too.
+        yield from _remove_folder(published, stretch_folder(name_of(job.job)))
+        yield from self.ledger.remove_stretches(job.job)
 
     def _remove_results(self, job: Job) -> Iterator[None]:
         yield from _remove_folder(self.container("results"), f"{job.job}/")
@@ -314,7 +328,7 @@ def _remove_orphan(container: ContainerClient, blob: BlobProperties) -> None:
 
 def _owner(room: str, name: str) -> str | None:
     """Return the internal id of the only job that may own a blob. In the app's container the name has it whole."""
-    owner = owner_of(name)
+    owner = owner_of(name) or owner_of_stretch(name)
     return None if owner is None else room_job(room, owner)
 
 

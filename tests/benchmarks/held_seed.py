@@ -144,6 +144,7 @@ def _acceptance(connections: Connections, memory: InMemory, ledger: MemoryLedger
         ids=in_memory,
         gates=in_memory,
         starter=starter,
+        stretching=cast(Any, None),
         pending=in_memory,
         clock=clock,
         sums={"billing": ("quantity",)},

@@ -140,6 +140,7 @@ class Process:
             ids=ids,
             gates=world.gates,
             starter=self.starter,
+            stretching=None,
             pending=pending,
             clock=world.clock,
             sums={"billing": ("quantity",)},
