@@ -10,8 +10,6 @@ Reading order:
 
 from shared.ledger.entities import read_totals as read_totals, write_totals as write_totals
 from shared.ledger.growth import (
-    MOST_GROWN as MOST_GROWN,
-    MOST_STRETCHES as MOST_STRETCHES,
     Planned as Planned,
     end_growth as end_growth,
     fed_at as fed_at,

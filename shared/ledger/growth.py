@@ -6,15 +6,11 @@ process puts them: it sees the new ones when it notes its cursor.
 
 from dataclasses import replace
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from shared.grammar import Amounts
 from shared.ledger.job_decisions import LONGEST_PROBLEM, awaits_stretch, state_after_dispatch
 from shared.ledger.records import CLOSED, Job, JobState, PlanBlob, StretchRow
-
-#: Bounds of a job that grows. A stretch alone has those of a payload.
-MOST_STRETCHES: Final = 1_000
-MOST_GROWN: Final = 100_000_000
 
 
 class Planned(NamedTuple):

@@ -13,18 +13,23 @@ Reading order:
 """
 
 from shared.payload.csv_rows import CsvForm as CsvForm, Table as Table, convert_csv as convert_csv
+from shared.payload.cutting import Cutter as Cutter
 from shared.payload.frames import (
     Codec as Codec,
     Frame as Frame,
     Framed as Framed,
     FrameIndex as FrameIndex,
     Framing as Framing,
+    check_room as check_room,
     expand_file as expand_file,
+    expand_frame as expand_frame,
     frame_file as frame_file,
+    make_cutter as make_cutter,
     parse_index as parse_index,
     sniff as sniff,
     spool_for as spool_for,
     write_frames as write_frames,
+    write_texts as write_texts,
 )
 from shared.payload.payload_store import (
     ANY_VERSION as ANY_VERSION,
@@ -54,8 +59,6 @@ from shared.payload.reading import (
     of_submission as of_submission,
 )
 from shared.payload.stretches import (
-    STRETCH_BYTES as STRETCH_BYTES,
-    WHOLE_BYTES as WHOLE_BYTES,
     Stretch as Stretch,
     StretchFields as StretchFields,
     StretchStore as StretchStore,

@@ -7,7 +7,7 @@ taken for one of this job. Each is written once.
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
@@ -20,11 +20,6 @@ from shared.payload.payload_store import Limits, StoredBlob
 from shared.payload.submission import Declared, DeclaredFields, read_declared
 from shared.refusals import Reason, refuse
 from shared.versions import decode
-
-#: Text of a stretch, and the text up to which a payload goes whole: counted in the lines as framed. The same content is cut
-#: alike by every publisher, so these are part of the contract.
-STRETCH_BYTES: Final = 64 * 1024 * 1024
-WHOLE_BYTES: Final = 2 * STRETCH_BYTES
 
 
 class StretchFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):

@@ -141,10 +141,11 @@ def _reason(message: str) -> Reason:
 
 
 class Form(StrEnum):
-    """How a publisher's payload travels: in the message or as a blob."""
+    """How a publisher's payload travels: in the message, as a blob, or in stretches."""
 
     INLINE = "inline"
     BLOB = "blob"
+    STRETCHES = "stretches"
 
 
 def base64_bytes(stored: int) -> int:

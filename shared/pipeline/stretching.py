@@ -17,8 +17,6 @@ from shared.clock import Clock
 from shared.errors import ContentionError, RefusedError
 from shared.grammar import name_of, room_of
 from shared.ledger import (
-    MOST_GROWN,
-    MOST_STRETCHES,
     Job,
     JobState,
     Ledger,
@@ -140,12 +138,7 @@ class Stretching:
         return self._add(job, found, found.index, until)
 
     def _add(self, job: Job, found: Stretch, index: FrameIndex, until: float | None) -> Job:
-        if found.number >= MOST_STRETCHES or job.items + index.items > MOST_GROWN:
-            most = f"the limits are {MOST_GROWN:,} and {MOST_STRETCHES:,}"
-            raise refuse(
-                Reason.TOO_MANY_ITEMS,
-                f"with stretch {found.number} it would have {job.items + index.items:,} transactions; {most}",
-            )
+        self.limits.check_growth(found.number, job.items + index.items)
         named = StoredBlob(found.blob, ANY_VERSION, index.stored)
         blob = check_size(named, self.stores.of_room(room_of(job.job)).find)
         with self.memory.hold(of_plan(len(index.frames), index.items, self.sizes.least, self.limits)):
