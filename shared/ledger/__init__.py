@@ -11,6 +11,7 @@ Reading order:
 from shared.ledger.entities import read_totals as read_totals, write_totals as write_totals
 from shared.ledger.growth import (
     Planned as Planned,
+    describe_growth as describe_growth,
     end_growth as end_growth,
     fed_at as fed_at,
     may_take as may_take,

@@ -83,6 +83,14 @@ def end_growth(job: Job, previous: str, items: int | None, sums: Amounts) -> Job
     return replace(ended, state=state_after_dispatch(ended)) if job.state is JobState.DISPATCHING else ended
 
 
+def describe_growth(job: Job) -> str | None:
+    """Say how far a growing job has come, for a person. None: it does not grow, or was stopped while it did."""
+    if not job.growing or job.state in CLOSED:
+        return None
+    count = "1 stretch" if job.stretches == 1 else f"{job.stretches:,} stretches"
+    return f"grows: {count}, {job.items:,} so far, end not declared"
+
+
 def fed_at(job: Job) -> datetime:
     """Return when the job last went on: no stretch came since its last chunk ended or was put."""
     return job.progressed_at or job.accepted_at

@@ -122,6 +122,8 @@ def read_progress(job: Job | Listed, now: datetime) -> Progress:
 
 
 def _predict_end(job: Job | Listed, now: datetime) -> datetime | None:
+    if isinstance(job, Job) and job.growing:
+        return None
     if job.started_at is None or not job.ended_chunks or job.ended_chunks < _TOO_EARLY * job.chunks:
         return None
     # The rate counts up to now, not up to the last progress: each minute of silence makes a stalled job later.

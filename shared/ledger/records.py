@@ -335,7 +335,8 @@ class Job:
     by: Annotated[str | None, Column(TEXT)] = None
     #: How often its chunk messages were taken out of the queues. Those that are put now carry this number.
     halts: Annotated[int, Column(RARE)] = 0
-    #: Whether more stretches of its payload may come. Until their end is declared, it does not end.
+    #: Whether more stretches of its payload may come. Until their end is declared, it does not end. It stays true where it
+    #: was stopped before, so such a job is never whole, and is not run again.
     growing: Annotated[bool, Column(FLAG)] = False
     #: The stretches that were taken, and the hash of the blob that described the last one. 0: its payload came whole.
     stretches: Annotated[int, Column(RARE, kept=True)] = 0

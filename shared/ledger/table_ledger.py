@@ -293,7 +293,8 @@ def _entity(job: Job) -> Entity:
     news = "end" if job.state in CLOSED else "open"
     row: Entity = {"PartitionKey": _month(job.accepted_at), "RowKey": f"{_moment(job.accepted_at)}|{job.job}"}
     row |= {column.stored.format(news=news): column.pack(job) for column in JOB_COLUMNS}
-    if job.id_base is not None:
+    # Those of stretches do not adjoin, and numbers of other jobs are between them.
+    if job.id_base is not None and job.stretches < 2:
         numbers = {"first_id": job.id_base, "last_id": job.id_base + job.items - 1}
         row |= {name: EntityProperty(number, EdmType.INT64) for name, number in numbers.items()}
     # What filters go by. After a slow writer it is behind until the next news, and a page leaves such a job out.

@@ -99,7 +99,10 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
     as_json: JsonOption = False,
 ) -> None:
     """Publish a file of transactions as one job. The same file again is the same job and counts once."""
-    declare = _totals(declared or (), sums or ())
+    declare, is_piped = _totals(declared or (), sums or ()), not file.is_file()
+    if job is None and is_piped:
+        raise typer.BadParameter("it is no file that can be read twice: name its job", param_hint="--job")
+    job = job or job_id(file)
     with connected(settings) as connections:
         stores = Stores(connections)
         if gate:
@@ -112,14 +115,15 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
             _progress(is_shown=not as_json) as progress,
         ):
             publisher.before_send = same
-            task = progress.add_task(f"sending {file.name}", total=file.stat().st_size)
+            publisher.on_stretch = _Begun(room_job(room, job), is_shown=not as_json)
+            task = progress.add_task(f"sending {file.name}", total=None if is_piped else file.stat().st_size)
             counted = cast("IO[bytes]", CountedFile(opened, lambda size: progress.advance(task, size)))
             form = FileForm(csv, columns, tuple(numbers or ()))
             sent = form.submit(
                 publisher,
                 file,
                 counted,
-                job=job or job_id(file),
+                job=job,
                 workload=workload,
                 gate=gate,
                 deadline=deadline,
@@ -143,6 +147,21 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
 submit.__doc__ = (
     f"{submit.__doc__}\n\nStatus: 0 sent, 1 not sent, 2 the call makes no sense. With --wait: {STATUS_WORDS}."
 )
+
+
+class _Begun:
+    """Says that a job began before all of it was sent, and where it goes on."""
+
+    def __init__(self, job: str, *, is_shown: bool) -> None:
+        self._job, self._is_shown, self._found = job, is_shown, 0
+
+    def __call__(self, number: int, is_found: bool, /) -> None:  # noqa: FBT001 - as the publisher calls it
+        if is_found:
+            self._found = number
+        elif self._is_shown and number == 1:
+            say(f"job {self._job} began with its first stretch; watch it with: sluice jobs watch {self._job}")
+        elif self._is_shown and number == self._found + 1:
+            say(f"{self._found} of its stretches are there and are the same; goes on with number {number}")
 
 
 def _totals(declared: Sequence[str], sums: Sequence[str]) -> Mapping[str, str]:
@@ -213,7 +232,12 @@ def _progress(*, is_shown: bool) -> Progress:
 
 def _in_words(sent: Sent, room: str, same: SameJob) -> str:
     where, known = f"in blob {sent.blob}" if sent.blob else "in the message", same.known
-    again = f", already submitted: the same content is {known.state.value} and counts once" if known else ""
+    if sent.stretches:
+        where = f"in {sent.stretches:,} stretches, {sent.found:,} of which were there"
+    is_again = known is not None and sent.found == sent.stretches
+    again = (
+        f", already submitted: the same content is {known.state.value} and counts once" if known and is_again else ""
+    )
     lines = [
         f"sent {sent.items:,} transactions as job {room_job(room, sent.job)}{again}",
         f"{sent.stored_bytes:,} bytes in {sent.frames:,} frames, {where}",
@@ -245,6 +269,7 @@ def _as_json(sent: Sent, room: str, same: SameJob, watched: Watched | None) -> s
             "blob": sent.blob,
             "checked": sent.checked,
             "hinted": sent.is_hinted,
+            "stretches": sent.stretches,
             "already": same.known and same.known.state.value,
             "end": end,
         }
