@@ -74,6 +74,11 @@ def end_of_shards(job: str) -> str:
     return f"{job}{chr(ord(_SHARD) + 1)}"
 
 
+def name_of(job: str) -> str:
+    """Return the name by which its publisher calls a job, from its internal id."""
+    return job.rpartition(_JOIN)[2]
+
+
 def is_job(text: str) -> bool:
     """Check a job's internal id: a publisher's name, after its room if it has one."""
     room, join, job = text.rpartition(_JOIN)
@@ -119,6 +124,16 @@ def owner_of(name: str) -> str | None:
     """Return the only job that may own a blob of this name, or None if any job may."""
     job, _, sha256 = name.partition("/")
     return job if SHA256.fullmatch(sha256) and is_job(job) else None
+
+
+#: The blob of a stretch, behind the name of its job.
+_STRETCH: Final = re.compile(r"stretches/\d{6}")
+
+
+def owner_of_stretch(name: str) -> str | None:
+    """Return the only job that may own a stretch of this name, or None if it is no stretch."""
+    job, _, rest = name.partition("/")
+    return job if _STRETCH.fullmatch(rest) and is_job(job) else None
 
 
 def payload_name(job: str, sha256: str) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from functools import partial
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import IO, Any, Final, Self, TypeAlias, Unpack
@@ -29,6 +28,7 @@ from shared.payload import (
     OPTIONS,
     Codec,
     CsvForm,
+    Cutter,
     Declared,
     DeclaredFields,
     Form,
@@ -37,24 +37,27 @@ from shared.payload import (
     Limits,
     PayloadFields,
     PayloadStore,
+    StretchStore,
     SubmissionFields,
     SubmissionOptions,
     Table,
     check_count,
+    check_room,
     choose,
     convert_csv,
     cut_lines,
     expand_file,
-    frame_file,
+    make_cutter,
     open_envelope,
     read_declared,
     read_submission,
     sniff,
     split_lines,
     spool_for,
-    write_frames,
     write_submission,
+    write_texts,
 )
+from shared.publish_stretches import WHOLE, OpenJob, StretchCut, StretchSender, send_cut
 from shared.refusals import Reason, refuse
 from shared.signals import HttpHints
 from shared.telemetry import SILENT, Piece, Telemetry
@@ -91,10 +94,13 @@ class Sent:
     checked: int
     #: Whether a hint was sent, so that the app looks at once. Else its next poll finds the submission.
     is_hinted: bool = False
+    #: The stretches in which they were sent, and how many of these were there before. 0: they went whole.
+    stretches: int = 0
+    found: int = 0
 
 
-#: Writes a payload as frames.
-_Write: TypeAlias = Callable[[IO[bytes], Framing], Framed]
+#: Cuts a payload into the texts of its frames.
+_Source: TypeAlias = Callable[[Cutter], Iterable[tuple[bytes, int]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +114,24 @@ class _Claims:
     check: bool
 
     @property
+    def reads_all(self) -> bool:
+        """Whether every line is read strictly before anything is sent."""
+        return bool(self.check or self.sums)
+
+    @property
     def checked(self) -> int:
-        return sys.maxsize if self.check or self.sums else CHECKED_FIRST
+        return sys.maxsize if self.reads_all else CHECKED_FIRST
 
     def validate(self) -> None:
         """Refuse claims that contradict each other, or that no submission may have, before anything is read."""
         if twice := sorted(set(self.sums) & set(self.declare)):
             raise ValueError(f"the sum of {twice[0]} is declared and is to be added up: leave one of the two out")
         self._read()
+
+    @property
+    def declared(self) -> Declared:
+        """The totals that another system knows."""
+        return self._read()
 
     def declare_for(self, framed: Framed) -> Declared:
         """Return the declaration, or refuse a payload whose number of transactions is another one."""
@@ -158,7 +174,10 @@ class Publisher(Closing):
         self._hints = hints
         #: Gets each message before anything is stored. What it raises stops that submission.
         self.before_send: Callable[[bytes], object] = lambda _body: None
+        #: Learns of each stretch of a payload that does not go whole: how many there are, and whether this one was there.
+        self.on_stretch: Callable[[int, bool], object] = lambda _number, _is_found: None
         self._store = PayloadStore(payloads, self._limits)
+        self._stretches = StretchStore(payloads, self._limits)
 
     @classmethod
     def connect(cls, connections: Connections, room: str = "", *, hints: bool = True) -> Self:
@@ -200,7 +219,7 @@ class Publisher(Closing):
         **options: Unpack[SubmissionOptions],
     ) -> Sent:
         """Send numbered lines of JSON as one job. Refuse an unreadable line among the first by its number."""
-        return self._submit(job, partial(write_frames, lines), _Claims(tuple(sums), declare, check), options)
+        return self._submit(job, lambda one: one.cut_lines(lines), _Claims(tuple(sums), declare, check), options)
 
     def submit_file(
         self,
@@ -213,8 +232,8 @@ class Publisher(Closing):
         **options: Unpack[SubmissionOptions],
     ) -> Sent:
         """Send a file of lines as one job: plain, gzip or zstd. Refuse an unreadable line among the first by its number."""
-        pieces = _expand(file, self._limits)
-        return self._submit(job, partial(frame_file, pieces), _Claims(tuple(sums), declare, check), options)
+        pieces = _expand(file, self._limits.of_stretches())
+        return self._submit(job, lambda one: one.cut_file(pieces), _Claims(tuple(sums), declare, check), options)
 
     def submit_jobs(
         self,
@@ -236,6 +255,7 @@ class Publisher(Closing):
         # As its reader will: what is refused is not sent.
         read_submission(open_envelope(body, self._limits), job, self._limits)
         self.before_send(body)
+        message_id, is_hinted = self._drop(job, body)
         return Sent(
             job=job,
             form=Form.JOBS,
@@ -244,30 +264,93 @@ class Publisher(Closing):
             frames=0,
             stored_bytes=0,
             message_bytes=len(body),
-            message_id=self._drop(job, body),
+            message_id=message_id,
             blob=None,
             checked=0,
-            is_hinted=self._hints is not None and self._hints(),
+            is_hinted=is_hinted,
         )
 
-    def _submit(self, job: str, write: "_Write", claims: "_Claims", options: SubmissionOptions) -> Sent:
+    def open(
+        self,
+        *,
+        job: str,
+        declare: Mapping[str, Decimal | int | str] = NOTHING,
+        **options: Unpack[SubmissionOptions],
+    ) -> OpenJob:
+        """Open a job for transactions that come slowly. It goes in stretches, and ends with its `with` block."""
+        claims = _Claims((), declare, check=False)
+        claims.validate()
+        about = SubmissionFields(job=check_job(job), **_texts(options), trace=self._telemetry.current())
+        framing = Framing(limits=self._limits, codec=self._codec, checked=claims.checked)
+        return OpenJob(self._begin(about, claims), framing, claims.declared.items, encode_all)
+
+    def _begin(self, about: SubmissionFields, claims: "_Claims") -> StretchSender:
+        """Return the sender of a job's stretches. Nothing is stored yet."""
+        job = about.job or ""
+        payload = PayloadFields(stretches=True)
+        body = write_submission(structs.replace(about, declared=_as_text(claims.declared), payload=payload))
+        self.before_send(body)
+        stores = self._store, self._stretches
+        return StretchSender(job, *stores, self._limits, body, lambda one: self._drop(job, one), self.on_stretch)
+
+    def _submit(self, job: str, source: "_Source", claims: "_Claims", options: SubmissionOptions) -> Sent:
         about = SubmissionFields(job=check_job(job), **_texts(options))
         claims.validate()
         with self._telemetry.span(Piece.PUBLISH, job=job, workload=about.workload, gate=about.gate):
-            return self._send(structs.replace(about, trace=self._telemetry.current()), write, claims)
+            return self._send(structs.replace(about, trace=self._telemetry.current()), source, claims)
 
-    def _send(self, about: SubmissionFields, write: "_Write", claims: "_Claims") -> Sent:
-        job = about.job or ""
-        framing = Framing(limits=self._limits, codec=self._codec, sums=claims.sums, checked=claims.checked)
+    def _send(self, about: SubmissionFields, source: "_Source", claims: "_Claims") -> Sent:
+        wide = self._limits.of_stretches()
+        framing = Framing(limits=wide, codec=self._codec, sums=claims.sums, checked=claims.checked)
+        cutter = make_cutter(framing)
+        cut = StretchCut(source(cutter), self._limits)
         with spool_for(self._limits) as spool:
-            framed = write(spool, framing)
-            declared = claims.declare_for(framed)
-            about = structs.replace(about, declared=_as_text(declared))
-            payload, form = self._place(about, framed, spool)
-            body = write_submission(structs.replace(about, payload=payload))
-            self.before_send(body)
-            if form is Form.BLOB:
-                self._store_beside(job, framed, spool, has_index=payload.frames is None)
+            # What is to be checked whole is read to its end before anything is sent.
+            # One that waits for others comes whole.
+            whole = sys.maxsize if about.after else WHOLE
+            framed = write_texts(cut.take(sys.maxsize if claims.reads_all else whole), spool, framing, cutter.check)
+            if cut.is_over and len(cut.frames) <= whole and framed.index.items <= self._limits.items_most:
+                return self._send_whole(about, claims, framed, spool)
+            if about.after:
+                found = f"it waits for other jobs and has {framed.index.items} transactions"
+                raise refuse(Reason.TOO_MANY_ITEMS, f"{found}, the limit is {self._limits.items_most}")
+            if claims.reads_all:
+                check_count(claims.declared, framed.index)
+            sender = self._begin(about, claims)
+            send_cut(sender, framed, spool, cut.frames)
+        while not cut.is_over:
+            with spool_for(self._limits) as spool:
+                framed = write_texts(cut.take(1, is_hashed=True), spool, framing, cutter.check)
+                sender.send(framed, spool, cut.digest.hexdigest())
+        sums, declared = dict(cutter.check.totals), claims.declared
+        sender.end(sums, declared.items)
+        return Sent(
+            job=sender.job,
+            form=Form.STRETCHES,
+            items=sender.items,
+            sums={**declared.sums, **sums},
+            frames=sender.frames,
+            stored_bytes=sender.stored,
+            message_bytes=len(sender.body),
+            message_id=sender.sent[0],
+            blob=None,
+            checked=cutter.check.items,
+            is_hinted=sender.sent[1],
+            stretches=sender.number,
+            found=sender.found,
+        )
+
+    def _send_whole(self, about: SubmissionFields, claims: "_Claims", framed: Framed, spool: IO[bytes]) -> Sent:
+        job = about.job or ""
+        check_room(len(framed.index.frames), framed.index.items, framed.index.stored, self._limits)
+        declared = claims.declare_for(framed)
+        about = structs.replace(about, declared=_as_text(declared))
+        payload, form = self._place(about, framed, spool)
+        body = write_submission(structs.replace(about, payload=payload))
+        self.before_send(body)
+        if form is Form.BLOB:
+            self._store_beside(job, framed, spool, has_index=payload.frames is None)
+        message_id, is_hinted = self._drop(job, body)
         return Sent(
             job=job,
             form=form,
@@ -276,10 +359,10 @@ class Publisher(Closing):
             frames=len(framed.index.frames),
             stored_bytes=framed.index.stored,
             message_bytes=len(body),
-            message_id=self._drop(job, body),
+            message_id=message_id,
             blob=payload.blob,
             checked=framed.checked,
-            is_hinted=self._hints is not None and self._hints(),
+            is_hinted=is_hinted,
         )
 
     def _place(self, empty: SubmissionFields, framed: Framed, spool: IO[bytes]) -> tuple[PayloadFields, Form]:
@@ -297,7 +380,8 @@ class Publisher(Closing):
         if has_index:
             self._store.put(job, io.BytesIO(text := framed.index.encode()), len(text), framed.index.sha256)
 
-    def _drop(self, job: str, body: bytes) -> str:
+    def _drop(self, job: str, body: bytes) -> tuple[str, bool]:
+        """Send the message. Return its id, and whether a hint was sent."""
         try:
             sent = self._queue.send_message(body.decode(), time_to_live=NEVER_EXPIRES)
         except AzureError as error:
@@ -305,7 +389,7 @@ class Publisher(Closing):
                 f"could not send the submission of job {job!r} to queue {self._queue.queue_name!r}: {error_code(error)}; "
                 "send it again, under the same job id it counts once"
             ) from error
-        return str(sent.id)
+        return str(sent.id), self._hints is not None and self._hints()
 
 
 def _texts(options: SubmissionOptions) -> dict[str, Any]:

@@ -89,7 +89,7 @@ class Reason(ReasonCode):
     PAYLOAD_FORM = (
         "payload_form",
         "there is not exactly one payload",
-        "send one of items, payload.inline, payload.blob, payload.jobs",
+        "send one of items, payload.inline, payload.blob, payload.jobs, payload.stretches",
     )
     EMPTY = "empty", "it has no transactions", "send at least one, or nothing at all"
     TOO_MANY_ITEMS = "too_many_items", "it has more transactions or frames than one job may", "split it into jobs"

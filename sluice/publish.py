@@ -9,3 +9,4 @@ from shared.publish import (
     read_file as read_file,
     read_parquet as read_parquet,
 )
+from shared.publish_stretches import OpenJob as OpenJob

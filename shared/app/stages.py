@@ -54,6 +54,7 @@ from shared.pipeline import (
     SourceLines,
     Starter,
     Stranded,
+    Stretching,
     Succession,
     Sweep,
     Tools,
@@ -212,6 +213,7 @@ class AppStages:
             planning=self.planning,
             starter=self.starter,
             waiting=self.succession,
+            stretching=self.stretching,
             pending=stores.pending,
             clock=self.clock,
             sums=self.sums,
@@ -259,6 +261,28 @@ class AppStages:
             hints=stores.signals,
             clock=self.clock,
             overdue=self.settings.chunk_overdue,
+        )
+
+    @cached_property
+    def stretching(self) -> Stretching:
+        """Takes the stretches of growing jobs."""
+        stores = self.stores
+        return Stretching(
+            ledger=stores.ledger,
+            stores=PayloadStores(stores.container, self.limits, point_at(stores.pending)),
+            plans=stores.plans,
+            ids=stores.ids,
+            sizes=self.sizes,
+            sums=self.sums,
+            limits=self.limits,
+            starter=self.starter,
+            finish=self.finish_call,
+            halts=stores.halts,
+            pending=stores.pending,
+            clock=self.clock,
+            overdue=self.settings.chunk_overdue,
+            retention=self.settings.retention,
+            memory=self.memory,
         )
 
     @cached_property
@@ -420,6 +444,7 @@ class AppStages:
             ledger=stores.ledger,
             pending=stores.pending,
             starter=self.starter,
+            stretching=self.stretching,
             fronts=self.fronts,
             results=WaitingResults(stores.connections, self.clock),
             finish=self.finish_call,

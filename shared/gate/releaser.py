@@ -36,7 +36,7 @@ EARLY: Final = timedelta(seconds=5)
 class GoingOn(Protocol):
     """Continues jobs whose dispatch stopped for lack of time."""
 
-    def go_on(self, job: str, until: float, /) -> None:
+    def go_on(self, job: str, until: float, /) -> object:
         """Continue the job of a hint if its row and its gate allow it."""
         ...
 

@@ -3,12 +3,21 @@
 Reading order:
 
 - `records` defines the data and its columns, `entities` how it is stored.
-- `job_decisions`, `job_reruns` and `settlement` decide. They make no request.
+- `job_decisions`, `job_reruns`, `growth` and `settlement` decide. They make no request.
 - `ledger` is the contract, with `change`: the one loop that changes a job.
 - `table_ledger` is the store. Each write adds a stamp to its job, and the list of jobs is read here.
 """
 
 from shared.ledger.entities import read_totals as read_totals, write_totals as write_totals
+from shared.ledger.growth import (
+    Planned as Planned,
+    describe_growth as describe_growth,
+    end_growth as end_growth,
+    fed_at as fed_at,
+    may_take as may_take,
+    refuse_stretch as refuse_stretch,
+    take_stretch as take_stretch,
+)
 from shared.ledger.job_decisions import (
     BY_ITSELF as BY_ITSELF,
     Balance as Balance,
@@ -86,6 +95,7 @@ from shared.ledger.records import (
     Portion as Portion,
     Risk as Risk,
     Sources as Sources,
+    StretchRow as StretchRow,
     Told as Told,
     Totals as Totals,
 )

@@ -17,6 +17,7 @@ from shared.errors import LedgerCorruptError, NewerVersionError
 from shared.grammar import Amounts, texts
 from shared.ledger.records import (
     NO_PORTION,
+    BesideRow,
     ChunkRow,
     ChunkState,
     ColumnCodec,
@@ -27,6 +28,7 @@ from shared.ledger.records import (
     Portion,
     Risk,
     Sources,
+    StretchRow,
     Told,
     Totals,
     columns,
@@ -35,6 +37,7 @@ from shared.ledger.records import (
 Convert: TypeAlias = Callable[[Any], Any]
 JOB_KEY: Final = "job"
 CHUNK_PREFIX: Final = "chunk:"
+STRETCH_PREFIX: Final = "stretch:"
 EVENT_PREFIX: Final = "event:"
 #: Python's errors for a row that another program wrote: a text instead of an object, a number out of range.
 _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, ArithmeticError)
@@ -52,22 +55,36 @@ def chunk_key(chunk: int) -> str:
     return f"{CHUNK_PREFIX}{chunk:09}"
 
 
+#: In the column `chunks` of a job that grows: a settler of an earlier version, which knows no other, never ends it.
+_ENDLESS: Final = 2**31 - 1
+
+
 def job_entity(job: Job) -> Entity:
     """Encode a job as its row."""
-    return _entity({"PartitionKey": job.job, "RowKey": JOB_KEY}, job)
+    entity = _entity({"PartitionKey": job.job, "RowKey": JOB_KEY}, job)
+    if job.growing:
+        entity |= {"known_chunks": entity["chunks"], "chunks": EntityProperty(_ENDLESS, EdmType.INT64)}
+    return entity
 
 
 def job_of(entity: Mapping[str, Any], etag: str) -> Job:
     """Decode the job of a row."""
     try:
+        if "known_chunks" in entity:
+            entity = {**entity, "chunks": entity["known_chunks"]}
         return Job(job=entity["PartitionKey"], etag=etag, **_values(entity, Job))
     except _UNREADABLE as error:
         raise _corrupt(entity, error) from error
 
 
-def row_entity(row: ChunkRow) -> Entity:
-    """Encode a chunk row as its entity."""
-    return _entity({"PartitionKey": row.job, "RowKey": chunk_key(row.chunk)}, row)
+def row_key(row: BesideRow) -> str:
+    """Return the row key of a chunk's or a stretch's row."""
+    return chunk_key(row.chunk) if isinstance(row, ChunkRow) else f"{STRETCH_PREFIX}{row.chunk:09}"
+
+
+def row_entity(row: BesideRow) -> Entity:
+    """Encode a row of a job's chunk or stretch as its entity."""
+    return _entity({"PartitionKey": row.job, "RowKey": row_key(row)}, row)
 
 
 def row_of_entity(entity: Mapping[str, Any], etag: str) -> ChunkRow:
@@ -79,7 +96,16 @@ def row_of_entity(entity: Mapping[str, Any], etag: str) -> ChunkRow:
         raise _corrupt(entity, error) from error
 
 
-def _entity(entity: Entity, record: Job | ChunkRow) -> Entity:
+def stretch_of_entity(entity: Mapping[str, Any], etag: str) -> StretchRow:
+    """Decode the row of a stretch."""
+    try:
+        chunk = int(entity["RowKey"].removeprefix(STRETCH_PREFIX))
+        return StretchRow(job=entity["PartitionKey"], chunk=chunk, etag=etag, **_values(entity, StretchRow))
+    except _UNREADABLE as error:
+        raise _corrupt(entity, error) from error
+
+
+def _entity(entity: Entity, record: Job | ChunkRow | StretchRow) -> Entity:
     table = _TABLES[type(record)]
     for (name, write), value in zip(table.writers, table.values(record), strict=True):
         if value is not None and (written := value if write is None else write(value)) is not None:
@@ -93,7 +119,7 @@ def _entity(entity: Entity, record: Job | ChunkRow) -> Entity:
     return check_limits({**record.others, **entity} if record.others else entity)
 
 
-def _values(entity: Mapping[str, Any], record: type[Job | ChunkRow]) -> dict[str, Any]:
+def _values(entity: Mapping[str, Any], record: type[Job | ChunkRow | StretchRow]) -> dict[str, Any]:
     """Decode the fields that the row has. The others have their default."""
     table = _TABLES[record]
     values = {name: entity[name] if read is None else read(entity[name]) for name, read in table.always}
@@ -246,7 +272,7 @@ class _Table(NamedTuple):
     known: frozenset[str]
 
 
-def _table(record: type[Job | ChunkRow]) -> _Table:
+def _table(record: type[Job | ChunkRow | StretchRow]) -> _Table:
     plain = {name: column for name, column in columns(record).items() if column.codec in _CODECS}
     plans = [name for name, column in columns(record).items() if column.codec is ColumnCodec.PLAN]
     of_plans = {f"{name}_{part}" for name in plans for part in ("blob", "etag", "container", "text")}
@@ -256,8 +282,8 @@ def _table(record: type[Job | ChunkRow]) -> _Table:
         always=[(name, _CODECS[column.codec][1]) for name, column in plain.items() if column.always],
         others=[(name, _CODECS[column.codec][1]) for name, column in plain.items() if not column.always],
         plans=plans,
-        known=frozenset({"PartitionKey", "RowKey", "Timestamp", *plain, *of_plans}),
+        known=frozenset({"PartitionKey", "RowKey", "Timestamp", "known_chunks", *plain, *of_plans}),
     )
 
 
-_TABLES: Final = {record: _table(record) for record in (Job, ChunkRow)}
+_TABLES: Final = {record: _table(record) for record in (Job, ChunkRow, StretchRow)}

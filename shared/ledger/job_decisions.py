@@ -55,6 +55,8 @@ def check_balance(job: Job, rows: Totals | None = None) -> Balance:
 def _items(job: Job) -> Iterator[str]:
     if not job.has_ended:
         yield f"{job.chunks - job.ended_chunks} of {job.chunks} chunks have not ended"
+    if job.declared_items not in {None, job.items}:
+        yield f"{job.declared_items} items were declared, its stretches have {job.items}"
     if job.totals.items != job.items:
         totals = job.totals
         ways = f"{totals.accepted.items} accepted, {totals.rejected.items} rejected, {totals.parked.items} parked"
@@ -120,6 +122,8 @@ def read_progress(job: Job | Listed, now: datetime) -> Progress:
 
 
 def _predict_end(job: Job | Listed, now: datetime) -> datetime | None:
+    if isinstance(job, Job) and job.growing:
+        return None
     if job.started_at is None or not job.ended_chunks or job.ended_chunks < _TOO_EARLY * job.chunks:
         return None
     # The rate counts up to now, not up to the last progress: each minute of silence makes a stalled job later.
@@ -289,7 +293,12 @@ def is_waiting(job: Job) -> bool:
 def may_dispatch(job: Job) -> bool:
     """Check whether chunks may be put: the job is planned, past its gate, not paused, not ended, and some are left."""
     is_open = job.state in _BEFORE_DISPATCH or job.state is JobState.DISPATCHING
-    return is_open and job.plan is not None and may_start(job) and not is_noted_ahead(job)
+    return is_open and job.plan is not None and may_start(job) and not (is_noted_ahead(job) or awaits_stretch(job))
+
+
+def awaits_stretch(job: Job) -> bool:
+    """Check whether all chunks of a growing job were put: who adds some has to put them."""
+    return job.growing and job.state is JobState.DISPATCHING and job.dispatch_cursor >= job.chunks
 
 
 def may_feed(job: Job) -> bool:
@@ -305,9 +314,9 @@ def note_ahead(job: Job, now: datetime) -> Job:
 def is_noted_ahead(job: Job) -> bool:
     """Check whether its row was written with its cursor at the end, before its chunks were put.
 
-    Small jobs are accepted so. Any other job is running when its cursor is at the end.
+    Small jobs are accepted so. Any other job is running when its cursor is at the end, or still grows.
     """
-    return job.state is JobState.DISPATCHING and 0 < job.chunks <= job.dispatch_cursor
+    return job.state is JobState.DISPATCHING and not job.growing and 0 < job.chunks <= job.dispatch_cursor
 
 
 def advance_cursor(job: Job, cursor: int, now: datetime, put_until: datetime | None = None, *, halts: int = 0) -> Job:
@@ -333,7 +342,7 @@ def advance_cursor(job: Job, cursor: int, now: datetime, put_until: datetime | N
         progressed_at=now,
         put_until=_later(job.put_until, put_until),
     )
-    return replace(moved, state=_state_after_dispatch(moved))
+    return replace(moved, state=state_after_dispatch(moved))
 
 
 def _later(one: datetime | None, other: datetime | None) -> datetime | None:
@@ -345,13 +354,19 @@ def note_lane(job: Job, lane: str) -> Job:
     return replace(job, lane=lane) if may_dispatch(job) and not job.dispatch_cursor else job
 
 
-def _state_after_dispatch(job: Job) -> JobState:
+def state_after_dispatch(job: Job) -> JobState:
+    """Return the state of a job by its cursor, its ended chunks, and whether it still grows."""
     if job.state not in _BEFORE_DISPATCH and job.state is not JobState.DISPATCHING:
         return job.state
     if job.has_ended:
         # The last result can arrive before the dispatcher's last note, and an empty job has no results at all.
         return JobState.FINISHING
-    return JobState.RUNNING if job.dispatch_cursor >= job.chunks else JobState.DISPATCHING
+    return _state_of_cursor(job)
+
+
+def _state_of_cursor(job: Job) -> JobState:
+    is_dispatched = job.dispatch_cursor >= job.chunks and not job.growing
+    return JobState.RUNNING if is_dispatched else JobState.DISPATCHING
 
 
 def note_lost(job: Job, first: int) -> Job:
@@ -450,8 +465,7 @@ def resume(job: Job, now: datetime) -> Job:
         return replace(resumed, state=JobState.FINISHING, revision=job.revision + 1)
     if job.halts and job.dispatch_cursor:
         resumed = replace(resumed, again_from=0)
-    is_dispatched = job.dispatch_cursor >= job.chunks
-    return replace(resumed, state=JobState.RUNNING if is_dispatched else JobState.DISPATCHING)
+    return replace(resumed, state=_state_of_cursor(job))
 
 
 def finish(job: Job, revision: int, balance: Balance, now: datetime) -> Job:

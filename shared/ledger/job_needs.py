@@ -9,6 +9,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from shared.ledger.growth import describe_growth
 from shared.ledger.job_decisions import is_failed_entirely
 from shared.ledger.records import CLOSED, Job, JobState, Risk
 from shared.watch import Need, NeedKind, cut_found
@@ -38,7 +39,7 @@ def _find(job: Job) -> Iterator[tuple[NeedKind, _Found]]:
         yield NeedKind.PAUSED, _Found(job.problem or parked, since)
     elif job.state is JobState.UNBALANCED:
         yield NeedKind.UNBALANCED, _Found(job.problem or "its counts do not add up", since)
-    elif job.state is JobState.PLANNING and job.problem:
+    elif job.problem and (job.state is JobState.PLANNING or describe_growth(job)):
         yield NeedKind.PLANLESS, _Found(job.problem, since)
     elif is_failed_entirely(job):
         yield NeedKind.FAILED, _Found(parked, since)

@@ -20,6 +20,8 @@ def refuse_rerun(job: Job) -> str:
         return f"its payload was removed on {job.listed_at:%Y-%m-%d}" if job.listed_at else "its payload was removed"
     if job.state not in _MAY_RUN_AGAIN:
         return f"it is {job.state}: its payload is gone"
+    if job.growing:
+        return "it grows: send the rest, or send it under another id"
     return "" if job.plan else "it was stopped before it had a plan: send it under another id"
 
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Protocol
 from shared.azure import TABLE, Charge, RequestTally, charges, current_cause, tally_requests
 from shared.clock import LOST_RACES, Retry
 from shared.errors import ContentionError
-from shared.ledger.records import ChunkRow, Job, JobState
+from shared.ledger.records import BesideRow, ChunkRow, Job, JobState, StretchRow
 from shared.outbox import OutboxStore, OutgoingMessage
 
 #: Rows that one entity-group transaction takes beside the job's own row.
@@ -75,7 +75,11 @@ class Ledger(OutboxStore, Protocol):
         """Return the rows of these chunks that exist, by number."""
         ...
 
-    def commit(self, job: Job, rows: Sequence[ChunkRow] = (), messages: Sequence[OutgoingMessage] = ()) -> Job | None:
+    def stretches_of(self, job: str) -> list[StretchRow]:
+        """Return the rows of the job's stretches behind the first one, in their order."""
+        ...
+
+    def commit(self, job: Job, rows: Sequence[BesideRow] = (), messages: Sequence[OutgoingMessage] = ()) -> Job | None:
         """Replace the version of the job whose ETag it carries, with rows and messages, all or nothing.
 
         A row without an ETag is inserted and must not exist. A row with an ETag replaces that version. The returned job
@@ -85,6 +89,10 @@ class Ledger(OutboxStore, Protocol):
 
     def remove_rows(self, job: str) -> Iterator[None]:
         """Remove the chunk rows of a buried job, and yield after each group. Safe to repeat, and to stop."""
+        ...
+
+    def remove_stretches(self, job: str) -> Iterator[None]:
+        """Remove the rows of the stretches of a buried job, as `remove_rows`."""
         ...
 
     def tell_list(self, job: Job) -> None:
@@ -107,7 +115,7 @@ class Written(NamedTuple):
     """The job, with the rows and messages that one commit writes together with it."""
 
     job: Job
-    rows: Sequence[ChunkRow] = ()
+    rows: Sequence[BesideRow] = ()
     messages: Sequence[OutgoingMessage] = ()
 
 
@@ -150,7 +158,7 @@ class _Count:
         self._tally, self._noted = tally, Counter[str]()
 
     def commit(
-        self, ledger: Ledger, job: Job, rows: Sequence[ChunkRow], messages: Sequence[OutgoingMessage]
+        self, ledger: Ledger, job: Job, rows: Sequence[BesideRow], messages: Sequence[OutgoingMessage]
     ) -> Job | None:
         # The commit itself is a request too.
         total = Counter(charges(self._tally)) + Counter([str(Charge(TABLE, current_cause().value))])
@@ -190,7 +198,7 @@ def insert(ledger: Ledger, job: Job) -> tuple[Job, bool]:
 
 
 def commit(
-    ledger: Ledger, job: Job, rows: Sequence[ChunkRow] = (), messages: Sequence[OutgoingMessage] = ()
+    ledger: Ledger, job: Job, rows: Sequence[BesideRow] = (), messages: Sequence[OutgoingMessage] = ()
 ) -> Job | None:
     """Commit to the ledger. Within `counting`, note all requests that no commit has noted yet, this one included."""
     count = _count.get()

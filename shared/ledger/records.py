@@ -15,7 +15,7 @@ from datetime import datetime
 from enum import Enum, StrEnum, auto
 from functools import cache
 from types import MappingProxyType
-from typing import Annotated, Any, Final, NamedTuple, Self, get_type_hints
+from typing import Annotated, Any, Final, NamedTuple, Self, TypeAlias, get_type_hints
 
 from shared.grammar import NO_AMOUNTS, Amounts, minus, plus
 from shared.payload import FileBlob, Submission
@@ -278,6 +278,30 @@ class ChunkRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StretchRow:
+    """A stretch of a growing job's payload behind the first one, which is in the job's own row. Written once."""
+
+    job: Annotated[str, Column(KEY)]
+    #: The first of its chunks.
+    chunk: Annotated[int, Column(KEY)]
+    number: Annotated[int, Column(WHOLE, always=True)]
+    #: How many chunks and transactions it has, and how many transactions are before it.
+    chunks: Annotated[int, Column(WHOLE, always=True)]
+    items: Annotated[int, Column(WHOLE, always=True)]
+    before: Annotated[int, Column(WHOLE, always=True)]
+    id_base: Annotated[int, Column(WHOLE, always=True)]
+    plan: Annotated[PlanBlob, Column(PLAN)]
+    nonce: Annotated[str, Column(TEXT, always=True)] = ""
+    etag: Annotated[str, Column(KEY)] = ""
+    #: Columns of a newer version.
+    others: Annotated[Mapping[str, Any], Column(OTHERS)] = field(default_factory=lambda: NO_OTHERS)
+
+
+#: A row that is written beside the job's own.
+BesideRow: TypeAlias = ChunkRow | StretchRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One accepted submission."""
 
@@ -364,6 +388,14 @@ class Job:
     night: Annotated[str | None, Column(TEXT, given=True, kept=True)] = None
     #: Of a buried job: the state in which it had ended. None: an earlier version buried it.
     ended: Annotated[str | None, Column(TEXT)] = None
+    #: Whether more stretches of its payload may come. Until their end is declared, it does not end. It stays true where it
+    #: was stopped before, so such a job is never whole, and is not run again.
+    growing: Annotated[bool, Column(FLAG)] = False
+    #: The stretches that were taken, and the hash of the blob that described the last one. 0: its payload came whole.
+    stretches: Annotated[int, Column(RARE, kept=True)] = 0
+    chain: Annotated[str | None, Column(TEXT)] = None
+    #: The number of transactions that its publisher declared, which those of its stretches must add up to.
+    declared_items: Annotated[int | None, Column(WHOLE)] = None
     #: Milliseconds of work, as the chunks reported them.
     milliseconds: Annotated[int, Column(WHOLE)] = 0
     #: The requests of all stages, by the meter that bills them.
@@ -433,8 +465,8 @@ class Job:
 
     @property
     def has_ended(self) -> bool:
-        """True if every chunk of its plan has ended."""
-        return self.plan is not None and self.ended_chunks == self.chunks
+        """True if every chunk of its plan has ended, and none may be added."""
+        return self.plan is not None and not self.growing and self.ended_chunks == self.chunks
 
     def add_requests(self, requests: Mapping[str, int]) -> "Job":
         """Add requests to those made for the job."""

@@ -47,16 +47,19 @@ from shared.ledger.entities import (
     CHUNK_PREFIX,
     EVENT_PREFIX,
     JOB_KEY,
+    STRETCH_PREFIX,
     chunk_key,
     job_entity,
     job_of,
     row_entity,
+    row_key,
     row_of_entity,
+    stretch_of_entity,
 )
 from shared.ledger.job_needs import find_changed, list_marked, mark_needs, needs_of
 from shared.ledger.ledger import MOST_ROWS, Listed
 from shared.ledger.night_table import NightLine, NightTable
-from shared.ledger.records import CLOSED, TOMBSTONES, ChunkRow, Job, JobState, Told
+from shared.ledger.records import CLOSED, TOMBSTONES, BesideRow, ChunkRow, Job, JobState, StretchRow, Told
 from shared.outbox import JOB_EVENTS, OutgoingMessage
 from shared.telemetry import describe_error, events, tell
 from shared.watch import NeedKind, WatchTable
@@ -322,7 +325,8 @@ def _entity(job: Job) -> Entity:
     news = "end" if job.state in CLOSED else "open"
     row: Entity = {"PartitionKey": _month(job.accepted_at), "RowKey": f"{_moment(job.accepted_at)}|{job.job}"}
     row |= {column.stored.format(news=news): column.pack(job) for column in JOB_COLUMNS}
-    if job.id_base is not None:
+    # Those of stretches do not adjoin, and numbers of other jobs are between them.
+    if job.id_base is not None and job.stretches < 2:
         numbers = {"first_id": job.id_base, "last_id": job.id_base + job.items - 1}
         row |= {name: EntityProperty(number, EdmType.INT64) for name, number in numbers.items()}
     # What filters go by. After a slow writer it is behind until the next news, and a page leaves such a job out.
@@ -445,7 +449,13 @@ class TableLedger:
         )
         return {row.chunk: row for row in found if row.chunk in wanted}
 
-    def commit(self, job: Job, rows: Sequence[ChunkRow] = (), messages: Sequence[OutgoingMessage] = ()) -> Job | None:
+    def stretches_of(self, job: str) -> list[StretchRow]:
+        """Return the rows of the job's stretches behind the first one, in their order."""
+        with expecting_an_answer(f"read the stretches of job {job!r}"):
+            found = self._list_between(job, STRETCH_PREFIX, STRETCH_PREFIX + "~")
+            return [stretch_of_entity(entity, str(entity.metadata["etag"])) for entity in found]
+
+    def commit(self, job: Job, rows: Sequence[BesideRow] = (), messages: Sequence[OutgoingMessage] = ()) -> Job | None:
         """Write the job, rows and messages in one entity-group transaction: all or nothing."""
         now = self._clock.now()
         mine = stamp(job, self._new_nonce(), now)
@@ -458,10 +468,10 @@ class TableLedger:
             self._watch_needs(written, find_changed(job.needs, mine.needs))
         return written
 
-    def _write(self, mine: Job, rows: Sequence[ChunkRow], messages: Sequence[OutgoingMessage]) -> Job | None:
-        stamped = [replace(row, nonce=mine.nonce) for row in rows]
+    def _write(self, mine: Job, rows: Sequence[BesideRow], messages: Sequence[OutgoingMessage]) -> Job | None:
+        stamped: list[BesideRow] = [replace(row, nonce=mine.nonce) for row in rows]
         operations = _operations(mine, stamped, messages)
-        with expecting_an_answer(f"write job {mine.job!r} with {len(rows)} chunks"):
+        with expecting_an_answer(f"write job {mine.job!r} with {len(rows)} rows"):
             try:
                 etags = write_group(self._jobs, operations)
             except AzureError as error:
@@ -481,8 +491,15 @@ class TableLedger:
 
     def remove_rows(self, job: str) -> Iterator[None]:
         """Remove the chunk rows of a buried job, and yield after each transaction."""
-        with expecting_an_answer(f"remove the chunks of job {job!r}"):
-            while keys := self._first_keys(job):
+        return self._remove(job, CHUNK_PREFIX)
+
+    def remove_stretches(self, job: str) -> Iterator[None]:
+        """Remove the rows of its stretches, and yield after each transaction."""
+        return self._remove(job, STRETCH_PREFIX)
+
+    def _remove(self, job: str, prefix: str) -> Iterator[None]:
+        with expecting_an_answer(f"remove the rows {prefix} of job {job!r}"):
+            while keys := self._first_keys(job, prefix):
                 entities = [{"PartitionKey": job, "RowKey": key} for key in keys]
                 try:
                     write_group(self._jobs, [("delete", entity) for entity in entities])
@@ -533,8 +550,8 @@ class TableLedger:
             # The job is written. The list is a hint: the next news, or the tick, tells it.
             tell(events.JOB_UNLISTED, job=job.job, state=job.state.value, error=describe_error(error))
 
-    def _first_keys(self, job: str) -> list[str]:
-        found = self._list_between(job, CHUNK_PREFIX, CHUNK_PREFIX + "~", page=MOST_ROWS, select=["RowKey"])
+    def _first_keys(self, job: str, prefix: str) -> list[str]:
+        found = self._list_between(job, prefix, prefix + "~", page=MOST_ROWS, select=["RowKey"])
         return [entity["RowKey"] for entity, _ in zip(found, range(MOST_ROWS), strict=False)]
 
     def _read_rows(self, job: str, low: str, high: str) -> Iterator[ChunkRow]:
@@ -550,7 +567,7 @@ class TableLedger:
             select=select,
         )
 
-    def _prove_write(self, mine: Job, rows: Sequence[ChunkRow], error: AzureError) -> Job | None:
+    def _prove_write(self, mine: Job, rows: Sequence[BesideRow], error: AzureError) -> Job | None:
         """Return the job if its write took effect although the answer was not a yes, or None after a lost race."""
         found = self.read(mine.job)
         if found is not None and found.nonce == mine.nonce:
@@ -563,12 +580,12 @@ class TableLedger:
         # Not written so far. If the write is still on its way, the ETag decides between it and the caller's retry.
         raise error
 
-    def _is_mine(self, mine: Job, row: ChunkRow) -> bool:
-        found = self.rows_of(mine.job, [row.chunk]).get(row.chunk)
-        return found is not None and found.nonce == mine.nonce
+    def _is_mine(self, mine: Job, row: BesideRow) -> bool:
+        found = next(iter(self._list_between(mine.job, row_key(row), row_key(row))), None)
+        return found is not None and found["nonce"] == mine.nonce
 
 
-def _operations(job: Job, rows: Sequence[ChunkRow], messages: Sequence[OutgoingMessage]) -> list[GroupOperation]:
+def _operations(job: Job, rows: Sequence[BesideRow], messages: Sequence[OutgoingMessage]) -> list[GroupOperation]:
     """Build the transaction, the job first, or raise RowTooLargeError if Azure would refuse it."""
     own: GroupOperation = ("update", job_entity(job), _is_unchanged(job.etag))
     entities = [(row_entity(row), row.etag) for row in rows]

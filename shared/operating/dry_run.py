@@ -49,16 +49,17 @@ from shared.payload import Limits, ReadChunk
 from shared.pipeline import (
     LINES,
     PROCESS,
+    AnyPlan,
     ChunkResult,
     MergedPartial,
     Opened,
-    Plan,
     PlanStore,
     Ran,
     Stream,
     pack_result,
     read_lines,
     read_partial,
+    read_plan,
     read_results,
     row_of_total,
     run_in_parts,
@@ -211,7 +212,7 @@ class DryRunner:
         found.cpu_seconds = self.cpu() - began
         return found
 
-    def _read_plan(self, job: Job) -> Plan:
+    def _read_plan(self, job: Job) -> AnyPlan:
         if job.state is JobState.ERASED:
             raise JobStateError(f"job {job.job!r} was erased: nothing of it is left to run")
         if job.state is JobState.BURIED:
@@ -223,7 +224,7 @@ class DryRunner:
             raise JobStateError(
                 f"job {job.job!r} is {job.state.value}: it has no plan yet, so there is no chunk to run"
             )
-        return self.plans.read(job.job, job.plan)
+        return read_plan(self.plans, self.ledger, job)
 
     def _check_unchanged(self, job: Job, found: DryRun) -> None:
         """Raise if the stored totals are of a newer revision than the results may be."""
@@ -241,7 +242,7 @@ def _find_calls(workload: AnyWorkload) -> str | None:
 class _Comparison:
     """One dry run."""
 
-    def __init__(self, tools: DryRunner, job: Job, plan: Plan, workload: AnyWorkload, chosen: Sequence[int]) -> None:
+    def __init__(self, tools: DryRunner, job: Job, plan: AnyPlan, workload: AnyWorkload, chosen: Sequence[int]) -> None:
         self._tools, self._job, self._plan, self._workload, self._chosen = tools, job, plan, workload, chosen
         is_whole = len(chosen) == len(plan.chunks) and job.state in WRITTEN
         before, now = (MergedPartial(workload, tools.merged_most, _FEWER) for _ in range(2))

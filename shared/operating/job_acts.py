@@ -43,6 +43,7 @@ from shared.ledger import (
     Written,
     change,
     counting,
+    describe_growth,
     may_feed,
     pause,
     refuse_rerun,
@@ -375,7 +376,12 @@ def find_job_of_number(jobs: JobList, ledger: Ledger, number: int, between: tupl
     unknown = [one.job for one in jobs.find_open()[0] if one.first_id is None and since <= one.accepted_at < before]
     for name in unknown[:MOST_READ]:
         found = ledger.read(name)
-        if found is not None and found.id_base is not None and 0 <= number - found.id_base < found.items:
+        if (
+            found is not None
+            and found.id_base is not None
+            and found.stretches < 2
+            and 0 <= number - found.id_base < found.items
+        ):
             return name
     return None
 
@@ -409,14 +415,15 @@ def explain_pace(look: JobLook, now: datetime) -> list[str]:
         return []
     if job.state is JobState.HELD and look.waits:
         return [look.waits]
+    grows = [words] if (words := describe_growth(job)) else []
     if job.state is JobState.HELD:
-        return [f"it waits behind gate {job.gate}: sluice gate status {job.gate}"]
+        return [f"it waits behind gate {job.gate}: sluice gate status {job.gate}", *grows]
     waits = _explain_turn(job, look.older)
     if job.state is JobState.PLANNING:
         return waits or [job.problem or "its plan is being made"]
     if job.state is JobState.PAUSED:
         return [f"it is paused ({job.problem or 'too many of its chunks are parked'}): sluice jobs resume {job.job}"]
-    return [*_explain_retries(look.retried), *waits, *_explain_queues(look.queues, now)]
+    return [*_explain_retries(look.retried), *grows, *waits, *_explain_queues(look.queues, now)]
 
 
 def _is_over(key: str, ended: Mapping[int, ChunkRow]) -> bool:

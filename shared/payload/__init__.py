@@ -6,24 +6,30 @@ Reading order:
 - `text_lines`, `cutting`: a file to lines, lines to the texts of frames
 - `frames`: texts to frames, and the index
 - `payload_store`: the blobs, and every bound
+- `stretches`: a payload that grows
 - `reading`: any form of payload to an index and stored frames; the frames of a chunk back to lines
 - `transactions`: lines to typed values
 - `csv_rows`, `parquet_rows`: a publisher's tables to lines; the second is imported by its own name, for it loads pyarrow
 """
 
 from shared.payload.csv_rows import CsvForm as CsvForm, Table as Table, convert_csv as convert_csv
+from shared.payload.cutting import Cutter as Cutter
 from shared.payload.frames import (
     Codec as Codec,
     Frame as Frame,
     Framed as Framed,
     FrameIndex as FrameIndex,
     Framing as Framing,
+    check_room as check_room,
     expand_file as expand_file,
+    expand_frame as expand_frame,
     frame_file as frame_file,
+    make_cutter as make_cutter,
     parse_index as parse_index,
     sniff as sniff,
     spool_for as spool_for,
     write_frames as write_frames,
+    write_texts as write_texts,
 )
 from shared.payload.payload_store import (
     ANY_VERSION as ANY_VERSION,
@@ -53,6 +59,14 @@ from shared.payload.reading import (
     of_sources as of_sources,
     of_submission as of_submission,
 )
+from shared.payload.stretches import (
+    Stretch as Stretch,
+    StretchFields as StretchFields,
+    StretchStore as StretchStore,
+    check_size as check_size,
+    read_stretch as read_stretch,
+    stretch_folder as stretch_folder,
+)
 from shared.payload.submission import (
     DEFAULT_WORKLOAD as DEFAULT_WORKLOAD,
     OPTIONS as OPTIONS,
@@ -67,6 +81,7 @@ from shared.payload.submission import (
     MessageHeader as MessageHeader,
     PayloadFields as PayloadFields,
     SourceFiles as SourceFiles,
+    Stretched as Stretched,
     Submission as Submission,
     SubmissionFields as SubmissionFields,
     SubmissionOptions as SubmissionOptions,

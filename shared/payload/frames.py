@@ -331,22 +331,24 @@ def spool_for(limits: Limits) -> IO[bytes]:
 
 def write_frames(lines: Iterable[tuple[int, bytes]], spool: IO[bytes], framing: Framing) -> Framed:
     """Write the numbered lines as frames, one behind the other."""
-    cutter = _cutter(framing)
-    return _write(cutter.cut_lines(lines), spool, framing, cutter.check)
+    cutter = make_cutter(framing)
+    return write_texts(cutter.cut_lines(lines), spool, framing, cutter.check)
 
 
 def frame_file(pieces: Iterable[bytes], spool: IO[bytes], framing: Framing) -> Framed:
     """Write the lines of a file as frames, one behind the other."""
-    cutter = _cutter(framing)
-    return _write(cutter.cut_file(pieces), spool, framing, cutter.check)
+    cutter = make_cutter(framing)
+    return write_texts(cutter.cut_file(pieces), spool, framing, cutter.check)
 
 
-def _cutter(framing: Framing) -> Cutter:
+def make_cutter(framing: Framing) -> Cutter:
+    """Return what cuts the lines of one payload into the texts of its frames."""
     check = Check(framing.checked, framing.sums, framing.limits)
     return Cutter(framing.limits, check, _step(framing))
 
 
-def _write(texts: Iterable[tuple[bytes, int]], spool: IO[bytes], framing: Framing, check: Check) -> Framed:
+def write_texts(texts: Iterable[tuple[bytes, int]], spool: IO[bytes], framing: Framing, check: Check) -> Framed:
+    """Write texts as frames, one behind the other."""
     frames: list[Frame] = []
     whole, end, items = hashlib.sha256(), 0, 0
     with closing(_pack_all(texts, framing.codec)) as packed:
@@ -354,7 +356,7 @@ def _write(texts: Iterable[tuple[bytes, int]], spool: IO[bytes], framing: Framin
             frames.append(Frame(end, len(stored), lines, sha256))
             whole.update(stored)
             end, items = end + len(stored), items + lines
-            _check_room(len(frames), items, end, framing.limits)
+            check_room(len(frames), items, end, framing.limits)
             spool.write(stored)
     if not frames:
         raise refuse(Reason.EMPTY, "there was no line")
@@ -389,7 +391,8 @@ def _step(framing: Framing) -> int:
     return framing.limits.items_most if items is None else items * max(1, framing.limits.frame_items_least // items)
 
 
-def _check_room(frames: int, items: int, end: int, limits: Limits) -> None:
+def check_room(frames: int, items: int, end: int, limits: Limits) -> None:
+    """Refuse a payload that has more transactions, frames or bytes than one may."""
     if frames > limits.frames_most or items > limits.items_most:
         raise refuse(
             Reason.TOO_MANY_ITEMS,

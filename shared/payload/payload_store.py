@@ -8,7 +8,7 @@ Bounds on the size, depth and density of submissions: one value, passed to every
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from typing import IO, Any, Final, NoReturn, TypeVar
 
@@ -22,6 +22,8 @@ from shared.grammar import check_blob, check_kept, payload_name, room_of
 from shared.refusals import Reason, refuse
 from shared.topology import PLANS, payload_container
 
+#: How much more a payload may be that goes in stretches.
+_GROWS: Final = 10
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
 
@@ -67,12 +69,31 @@ class Limits:
     members_most: int = 20_000
     stored_most: int = 2 * 1024 * MIB
     expanded_most: int = 16 * 1024 * MIB
+    #: Bytes of text of a stretch, counted in its lines as framed. A payload that fits into two of them goes whole. The same
+    #: content is to be cut alike by every publisher, so a change is a migration.
+    stretch_bytes: int = 64 * MIB
+    stretches_most: int = 1_000
     #: The size of one request when a blob is written, or a file without an index is read.
     block_bytes: int = 4 * MIB
     #: The size of an index that is a blob of its own.
     index_bytes: int = 16 * MIB
     #: Above this size a spool is a file. It holds compressed frames, a few dozen bytes per transaction.
     spool_in_memory: int = 1 * MIB
+
+    def of_stretches(self) -> "Limits":
+        """Return the bounds of a payload that goes in stretches: ten times those of one that goes whole."""
+        names = ("items_most", "frames_most", "lines_most", "members_most", "stored_most", "expanded_most")
+        return replace(self, **{name: _GROWS * getattr(self, name) for name in names})
+
+    def check_growth(self, number: int, items: int) -> None:
+        """Refuse a stretch of this number with which its job would have so many transactions."""
+        most = self.of_stretches().items_most
+        if number >= self.stretches_most or items > most:
+            raise refuse(
+                Reason.TOO_MANY_ITEMS,
+                f"with stretch {number} it would have {items:,} transactions, the limits are {self.stretches_most:,} "
+                f"stretches and {most:,} transactions",
+            )
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -297,6 +318,10 @@ class PayloadStores:
     def of_room(self, room: str) -> PayloadStore:
         """Return the store that the publishers of a room write to."""
         return self._store(payload_container(room))
+
+    def container_of(self, room: str) -> ContainerClient:
+        """Return the client of the container that the publishers of a room write to."""
+        return self._container(payload_container(room))
 
     def store_of_done(self) -> PayloadStore:
         """Return the store that only the app writes to."""

@@ -41,6 +41,7 @@ from shared.payload.frames import (
     write_frames,
 )
 from shared.payload.payload_store import ANY_VERSION, KIB, MIB, Limits, PayloadStores, StoredBlob
+from shared.payload.stretches import StretchStore, check_size, stretch_name
 from shared.payload.submission import (
     Content,
     FileBlob,
@@ -48,6 +49,7 @@ from shared.payload.submission import (
     FromJobs,
     Inline,
     Items,
+    Stretched,
     Submission,
     check_count,
 )
@@ -98,11 +100,11 @@ def of_submission(content: Content, chunk_items: int, limits: Limits) -> int:
     """Return the memory of a submission, from taking in its payload until its plan is stored."""
     if isinstance(content, Items):
         return limits.message_bytes * _OF_A_MESSAGE
-    index = None if isinstance(content, FileBlob | FromJobs) else content.index
+    index = None if isinstance(content, FileBlob | FromJobs | Stretched) else content.index
     rows = min((limits.items_most if index is None else index.items) // chunk_items, limits.chunks_most) * _OF_A_ROW
     if index is not None:
         return limits.message_bytes * _OF_A_MESSAGE + rows
-    return rows + (limits.index_bytes * _OF_AN_INDEX if isinstance(content, FramedBlob) else _OF_A_FILE)
+    return rows + (_OF_A_FILE if isinstance(content, FileBlob) else limits.index_bytes * _OF_AN_INDEX)
 
 
 def of_sources(items: int, chunk_items: int, part: int, limits: Limits) -> int:
@@ -265,6 +267,8 @@ class Payload:
     is_kept: bool = False
     #: How its bytes are read: codec and index. A corrected submission may change both for the same bytes.
     form: tuple[str, str] = ("", "")
+    #: Of a payload that grows: the hash of the blob of this stretch, which is its first.
+    chain: str | None = None
 
 
 def fingerprint(submission: Submission, payload: Payload) -> str:
@@ -330,7 +334,25 @@ class Intake:
     def take(self, submission: Submission) -> Payload:
         """Return the payload, after framing and storing a file. Refuse one that differs from its index or declaration."""
         payload = self._take(submission.job, submission.content)
-        check_count(submission.declared, payload.index)
+        if payload.chain is None:
+            check_count(submission.declared, payload.index)
+        return payload
+
+    def look(self, job: str) -> Payload:
+        """Return the first stretch of a payload that grows, without its bytes. One request."""
+        found = StretchStore(self._stores.container_of(self._room), self._limits).read(job, 0)
+        if found is None or found.index is None:
+            raise refuse(Reason.PAYLOAD_MISSING, f"blob {stretch_name(job, 0)!r} does not exist")
+        if found.previous:
+            raise refuse(Reason.INDEX_MISMATCH, f"the first stretch of job {job!r} follows {found.previous[:70]!r}")
+        blob = StoredBlob(found.blob, ANY_VERSION, found.index.stored)
+        # By its lines, and not by how they are compressed: a publisher that begins anew may have another library.
+        return Payload(found.index, found.codec, blob, None, found.text, form=("stretches", ""), chain=found.sha256)
+
+    def _first_stretch(self, job: str) -> Payload:
+        payload = self.look(job)
+        if payload.blob is not None:
+            check_size(payload.blob, self._store.find)
         return payload
 
     def _take(self, job: str, content: Content) -> Payload:
@@ -341,6 +363,8 @@ class Intake:
             return self._inline(content, job)
         if isinstance(content, FramedBlob):
             return self._frame(content, job)
+        if isinstance(content, Stretched):
+            return self._first_stretch(job)
         if isinstance(content, FileBlob):
             return self._file(content, job)
         raise refuse(Reason.PAYLOAD_FORM, "what other jobs make is taken when they have ended")

@@ -143,12 +143,13 @@ def _reason(message: str) -> Reason:
 
 
 class Form(StrEnum):
-    """How a publisher's payload travels: in the message or as a blob."""
+    """How a publisher's payload travels: in the message, as a blob, or in stretches."""
 
     INLINE = "inline"
     BLOB = "blob"
     #: Other jobs make it.
     JOBS = "jobs"
+    STRETCHES = "stretches"
 
 
 def base64_bytes(stored: int) -> int:
@@ -173,6 +174,8 @@ class PayloadFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     jobs: tuple[str, ...] | None = None
     sums: dict[str, str] | None = None
     files: str | None = None
+    #: They come in stretches, each a blob of its own.
+    stretches: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +230,12 @@ class FromJobs:
     files: SourceFiles | None = None
 
 
-Content: TypeAlias = Items | Inline | FramedBlob | FileBlob | FromJobs
+@dataclass(frozen=True, slots=True)
+class Stretched:
+    """Stretches of a payload that grows: the first is there, and others may come."""
+
+
+Content: TypeAlias = Items | Inline | FramedBlob | FileBlob | FromJobs | Stretched
 
 
 #: The workload of a submission that names none.
@@ -343,11 +351,12 @@ def check_count(declared: Declared, index: FrameIndex) -> None:
 
 def _content(given: PayloadFields | None, items: tuple[msgspec.Raw, ...] | None, job: str, limits: Limits) -> Content:
     payload = given or PayloadFields()
-    forms = [form for form in (items, payload.inline, payload.blob, payload.jobs) if form is not None]
-    if len(forms) != 1:
-        raise refuse(
-            Reason.PAYLOAD_FORM, f"it has {len(forms)} of items, payload.inline, payload.blob and payload.jobs"
-        )
+    forms = (items, payload.inline, payload.blob, payload.jobs, payload.stretches or None)
+    if (number := sum(form is not None for form in forms)) != 1:
+        names = "items, payload.inline, payload.blob, payload.jobs and payload.stretches"
+        raise refuse(Reason.PAYLOAD_FORM, f"it has {number} of {names}")
+    if payload.stretches:
+        return _stretched(payload)
     if items is not None:
         return _items(items, is_alone=given is None)
     if payload.jobs is not None:
@@ -358,6 +367,12 @@ def _content(given: PayloadFields | None, items: tuple[msgspec.Raw, ...] | None,
     if payload.inline is not None:
         return _inline(payload.inline, payload, codec, limits)
     return _blob(check_blob(payload.blob or ""), payload, codec, job, limits)
+
+
+def _stretched(payload: PayloadFields) -> Stretched:
+    if payload != PayloadFields(stretches=True):
+        raise refuse(Reason.PAYLOAD_FORM, "beside payload.stretches it has other fields of a payload")
+    return Stretched()
 
 
 def _items(items: tuple[msgspec.Raw, ...], *, is_alone: bool) -> Items:
@@ -399,6 +414,9 @@ def _check_waits(submission: Submission) -> None:
         raise refuse(Reason.BAD_AFTER, f"it waits for {len(waits)} jobs, the limit is {MOST_PREDECESSORS}")
     if submission.after_parked is not None and not waits:
         raise refuse(Reason.BAD_AFTER, "after_parked is there, and no job to wait for")
+    if waits and isinstance(submission.content, Stretched):
+        # It would start by its first stretch alone, or never see the others.
+        raise refuse(Reason.BAD_AFTER, "its payload comes in stretches, and what waits for other jobs comes whole")
 
 
 def _inline(text: str, payload: PayloadFields, codec: Codec | None, limits: Limits) -> Inline:

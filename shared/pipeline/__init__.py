@@ -9,6 +9,7 @@
 - `so_far` keeps what a chunk came to while some of it failed. `aside` parks those that fail for good, and extends its result.
 - `alone` runs a suspect chunk in a process of its own, with `alone_child`.
 - `succession` starts jobs that wait for others. `source_lines` makes the payload of one from what these made.
+- `stretching` takes the stretches of jobs that grow.
 - `halts` takes the messages of paused jobs out of the queues.
 - `outputs` writes the end of a job, totals too; `dispatch` requests it.
 - `sweep` follows the pointers to jobs at every tick, and finds messages that no instance was woken for.
@@ -68,12 +69,14 @@ from shared.pipeline.plan import (
     LARGEST as LARGEST,
     LONGEST as LONGEST,
     SMALLEST as SMALLEST,
+    AnyPlan as AnyPlan,
     ChunkSizes as ChunkSizes,
     Plan as Plan,
     PlanStore as PlanStore,
     Speed as Speed,
     Speeds as Speeds,
     choose as choose,
+    read_plan as read_plan,
 )
 from shared.pipeline.process import Processor as Processor, Tools as Tools
 from shared.pipeline.ready import ReadyTable as ReadyTable
@@ -111,6 +114,7 @@ from shared.pipeline.so_far import SoFarStore as SoFarStore
 from shared.pipeline.source_lines import SourceLines as SourceLines
 from shared.pipeline.start import DirectPuts as DirectPuts, Planning as Planning, Starter as Starter
 from shared.pipeline.streams import LINES as LINES, STREAM_MOST as STREAM_MOST, Stream as Stream
+from shared.pipeline.stretching import Stretching as Stretching
 from shared.pipeline.succession import Succession as Succession, WakeWaiters as WakeWaiters
 from shared.pipeline.sweep import (
     QueueFronts as QueueFronts,

@@ -55,6 +55,7 @@ from shared.payload import (
     Limits,
     Payload,
     PayloadStores,
+    Stretched,
     Submission,
     fingerprint,
     fingerprint_before,
@@ -100,6 +101,14 @@ class Waiting(Protocol):
         ...
 
 
+class Growing(Protocol):
+    """Takes the stretches of a job behind its first one."""
+
+    def follow(self, job: Job, until: float | None) -> Job:
+        """Take those that are there."""
+        ...
+
+
 class Start(Protocol):
     """Dispatches a planned job, or holds it behind its gate."""
 
@@ -122,6 +131,7 @@ class Acceptance:
     planning: Planning
     starter: Start
     waiting: Waiting
+    stretching: Growing
     pending: PendingTable
     clock: Clock
     #: The workloads of this installation, each with the fields that it adds up.
@@ -149,14 +159,36 @@ class Acceptance:
         with counting(), self.telemetry.span(Piece.ACCEPT, submission.trace, job=submission.job, gate=submission.gate):
             if published.waits:
                 return self._follow(room, published, submission, until)
+            if isinstance(published.content, Stretched) and self._goes_on(
+                room, published, submission, until, again=again
+            ):
+                return Accepted.DUPLICATE
             taken = self._take(room, published, submission, again=again)
             if taken is None:
                 return Accepted.DUPLICATE
             planned_job, is_mine, pointer = taken
-            if self.starter.start(planned_job, is_new=is_mine, until=until) is not Placed.HELD:
+            placed = self.starter.start(planned_job, is_new=is_mine, until=until)
+            if planned_job.growing:
+                self.stretching.follow(planned_job, until)
+            if placed is not Placed.HELD:
                 return Accepted.DISPATCHED
             leave_to_gate(self.pending, planned_job, pointer, self.clock.now())
             return Accepted.HELD
+
+    def _goes_on(
+        self, room: str, published: Submission, submission: Submission, until: float | None, *, again: bool
+    ) -> bool:
+        """Take more stretches of a job that is there. False: it has no plan yet."""
+        job = self.ledger.read(submission.job)
+        if job is None or job.plan is None:
+            return False
+        payload = Intake(room, self.stores, self.limits, self.sizes.least).look(published.job)
+        _refuse_conflict(job, submission, payload)
+        if again:
+            # Who took stretches before may have died before it put their chunks.
+            self.starter.start(job, is_new=False, until=until)
+        self.stretching.follow(job, until)
+        return True
 
     def _take(
         self, room: str, published: Submission, submission: Submission, *, again: bool
@@ -229,6 +261,9 @@ class Acceptance:
         # Noted once: later its code may be another, and a chunk that runs twice must make the same.
         lines = has_lines(self.sizes.workloads.find(submission.workload))
         new = Job.accept(submission, content_hash, now, self.telemetry.current(), lines=lines)
+        if payload.chain is not None:
+            items = submission.declared.items
+            new = replace(new, growing=True, stretches=1, chain=payload.chain, declared_items=items)
         # Before the row that it points to: no job may exist that the tick cannot find.
         pointer = self.pending.add(point_to_start(new.job, new.deadline, now, self.overdue))
         if (text := write_small(plan)) is None:
@@ -240,9 +275,7 @@ class Acceptance:
         if not is_new and job.state is JobState.ERASED:
             raise refuse(Reason.ERASED, f"job {job.job!r} was erased at {job.erased_at:%Y-%m-%d %H:%M} UTC")
         if not is_new:
-            judged = judge(job, content_hash, fingerprint_before(submission, payload))
-            if judged.collision is Collision.CONFLICT:
-                raise refuse(Reason.CONFLICT, judged.reason)
+            _refuse_conflict(job, submission, payload)
         return job, is_new, pointer
 
     def _record_plan(self, job: Job, plan: Plan) -> tuple[Job, bool]:
@@ -257,6 +290,12 @@ class Acceptance:
         if written is None:
             raise ContentionError(f"could not record the plan: job {job.job!r} is gone; its submission is retried")
         return written, is_mine
+
+
+def _refuse_conflict(job: Job, submission: Submission, payload: Payload) -> None:
+    judged = judge(job, fingerprint(submission, payload), fingerprint_before(submission, payload))
+    if judged.collision is Collision.CONFLICT:
+        raise refuse(Reason.CONFLICT, judged.reason)
 
 
 _REFUSALS: Final = frozenset(map(str, Reason))

@@ -45,7 +45,7 @@ from azure.storage.queue import QueueClient, QueueServiceClient
 from shared.azure import expecting_an_answer
 from shared.clock import Clock
 from shared.errors import ParkedTamperedError
-from shared.grammar import BLOB, ROOMS_A_DAY, ROOMS_A_TICK, owner_of, room_job
+from shared.grammar import BLOB, ROOMS_A_DAY, ROOMS_A_TICK, owner_of, owner_of_stretch, room_job
 from shared.ledger import FINISHED, KEPT, TOMBSTONES, Job, JobState, Ledger, bury, commit, counting
 from shared.messages import unwrap
 from shared.parked import ACCEPT, Entry, EntryState, ParkedTable
@@ -271,7 +271,7 @@ def _remove_orphan(container: ContainerClient, blob: BlobProperties) -> None:
 
 def _owner(room: str, name: str) -> str | None:
     """Return the internal id of the only job that may own a blob. In the app's container the name has it whole."""
-    owner = owner_of(name)
+    owner = owner_of(name) or owner_of_stretch(name)
     return None if owner is None else room_job(room, owner)
 
 

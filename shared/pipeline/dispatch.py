@@ -25,6 +25,8 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import groupby
+from operator import attrgetter
 from typing import Final, Protocol
 
 from msgspec.structs import replace as with_fields
@@ -52,7 +54,7 @@ from shared.messages import NEVER_HALTED, ChunkMessage, Finish, FinishStep, Segm
 from shared.payload import ANY_VERSION, WORK, Form, Limits, PayloadStores, StoredBlob, choose, most_rows, of_dispatch
 from shared.pending import FINISH_POINTER, JOB_POINTER, Pending, Pointer
 from shared.pipeline.halts import Halts
-from shared.pipeline.plan import Plan, PlanStore
+from shared.pipeline.plan import AnyPlan, PlanStore, read_plan
 from shared.refusals import Reason, refuse
 from shared.telemetry import SILENT, Piece, Telemetry, describe_error, events, tell
 from shared.topology import URGENT, work_queue_of
@@ -142,7 +144,10 @@ class Enclosing:
         self._stores, self._limits = stores, limits
 
     def __call__(self, messages: Sequence[ChunkMessage], /) -> list[ChunkMessage]:
-        """Return the messages with their bytes if all fit. Their chunks follow each other in one payload."""
+        """Return the messages with their bytes if all fit. Their chunks follow each other in one payload, or in several."""
+        return [one for _, some in groupby(messages, attrgetter("blob")) for one in self._enclose(list(some))]
+
+    def _enclose(self, messages: Sequence[ChunkMessage]) -> list[ChunkMessage]:
         if not messages or not all(map(self._fits, messages)):
             return list(messages)
         start, end = _begin(messages[0]), _end(messages[-1])
@@ -226,7 +231,8 @@ class Dispatcher:
         if not may_dispatch(job) or job.plan is None:
             return True
         end = self.clock.monotonic() + self.patience.total_seconds() if until is None else until
-        # Ended chunks say the same as `again`: some chunks behind the cursor may have their result already.
+        # Ended chunks say the same as `again`: some chunks behind the cursor may have their result already. Those of a job
+        # in stretches say nothing: its callers know.
         with (
             self._span(job, job.chunks - job.dispatch_cursor),
             self.memory.hold(of_dispatch(job.chunks, most_rows(job.chunks, job.items, Limits()))) as held,
@@ -234,16 +240,18 @@ class Dispatcher:
             if (opened := self.open(job)) is None:
                 return True
             job, plan = opened
-            held.keep(of_dispatch(job.chunks, sum(len(chunk.frames) for chunk in plan.chunks)))
+            held.keep(of_dispatch(job.chunks, plan.rows))
             last = len(plan.chunks) if most is None else min(len(plan.chunks), job.dispatch_cursor + most)
-            return self._dispatch(job, plan, last, end, mark, again=again or job.ended_chunks > 0)
+            return self._dispatch(
+                job, plan, last, end, mark, again=again or (job.ended_chunks > 0 and not job.stretches)
+            )
 
-    def open(self, job: Job) -> tuple[Job, Plan] | None:
+    def open(self, job: Job) -> tuple[Job, AnyPlan] | None:
         """Read the plan of a job, and choose its lane. None: the plan is lost, so the job is paused."""
         if job.plan is None:
             return None
         try:
-            plan = self.plans.read(job.job, job.plan)
+            plan = read_plan(self.plans, self.ledger, job)
         except PlanLostError as error:
             self._pause(job, error)
             return None
@@ -277,14 +285,14 @@ class Dispatcher:
         if job.plan is None or not chunks:
             return None
         with self._span(job, len(chunks)), self.waking(len(chunks), len(chunks)):
-            plan = self.plans.read(job.job, job.plan)
+            plan = read_plan(self.plans, self.ledger, job)
             return self.put(job, [self._message(job, plan, number, again=again) for number in chunks], Throttle())[1]
 
     def _span(self, job: Job, chunks: int) -> AbstractContextManager[object]:
         return self.telemetry.span(Piece.DISPATCH, job.trace, job=job.job, revision=job.revision, chunks=chunks)
 
     def _dispatch(  # noqa: PLR0913 - what is put, how far, until when, and how
-        self, job: Job, plan: Plan, last: int, end: float, mark: OneMark | None, *, again: bool
+        self, job: Job, plan: AnyPlan, last: int, end: float, mark: OneMark | None, *, again: bool
     ) -> bool:
         throttle, halts = Throttle(), job.halts
         # An empty range still has to be recorded: it ends a job whose plan has no chunks.
@@ -296,23 +304,26 @@ class Dispatcher:
                 marked = mark.put_on_first(messages) if mark else messages
                 (throttle, put_until), again = self.put(job, marked, throttle), False
             job = self.note(job, batch.stop, put_until)
-            if job.dispatch_cursor >= len(plan.chunks) or job.halts != halts or not may_dispatch(job):
+            if job.halts != halts or not may_dispatch(job):
                 # A resume has what is left of it put.
                 return True
+            # A job that grew meanwhile has more chunks than this plan.
             if job.dispatch_cursor >= last or self.clock.monotonic() >= end:
                 return False
 
-    def prepare(self, job: Job, plan: Plan, chunks: Sequence[int], *, again: bool) -> list[ChunkMessage]:
+    def prepare(self, job: Job, plan: AnyPlan, chunks: Sequence[int], *, again: bool) -> list[ChunkMessage]:
         """Return the messages of chunks that follow each other, with their bytes where they fit."""
         return list(self.enclose([self._message(job, plan, number, again=again) for number in chunks]))
 
-    def prepare_lost(self, job: Job, plan: Plan, chunks: Sequence[int]) -> list[ChunkMessage]:
+    def prepare_lost(self, job: Job, plan: AnyPlan, chunks: Sequence[int]) -> list[ChunkMessage]:
         """Return the messages of chunks that are put again: they do not follow each other, so workers read their bytes."""
         return [self._message(job, plan, number, again=True) for number in chunks]
 
-    def _message(self, job: Job, plan: Plan, number: int, *, again: bool) -> ChunkMessage:
+    def _message(self, job: Job, plan: AnyPlan, number: int, *, again: bool) -> ChunkMessage:
         planned = plan.message(number, job.id_base or 0, job.revision, lines=job.lines)
-        return with_fields(planned, again=again, halts=job.halts, trace=self.telemetry.current())
+        # While a job grows, nobody knows how many transactions it has.
+        sound = None if job.stretches else planned.sound
+        return with_fields(planned, again=again, halts=job.halts, sound=sound, trace=self.telemetry.current())
 
     def put(self, job: Job, messages: Iterable[ChunkMessage], throttle: Throttle) -> tuple[Throttle, datetime | None]:
         """Put the messages. Return the throttle for the next ones, and when storage inserted the last of these."""

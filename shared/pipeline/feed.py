@@ -46,7 +46,7 @@ from shared.pipeline.fair import (
     next_rest,
     next_window,
 )
-from shared.pipeline.plan import Plan, Speed
+from shared.pipeline.plan import AnyPlan, Speed
 from shared.pipeline.ready import MOST_ROWS, ReadyJob, ReadyTable
 from shared.pipeline.unended import Unended
 from shared.signals import CallFeeder
@@ -109,7 +109,7 @@ class _Underway:
     """A job that the feeder puts: its plan, and the messages that are enclosed and not put yet."""
 
     job: Job
-    plan: Plan
+    plan: AnyPlan
     #: The chunks to put: lost ones that are put again, then those from the cursor on.
     chunks: Sequence[int]
     #: How many of these are lost ones.
@@ -332,8 +332,9 @@ class _Feeding:
 
     def _weigh(self, one: ReadyJob) -> WaitingJob:
         underway = self._underway.get(one.job)
-        put = underway.put if underway else one.cursor
-        left = 0 if one.job in self._all_put else max(1, one.chunks - put)
+        # Its row may be older than a stretch that it got since.
+        put, left = (underway.put, underway.left) if underway else (one.cursor, one.chunks - one.cursor)
+        left = 0 if one.job in self._all_put else max(1, left)
         return WaitingJob(one.job, left, put, self._count_seconds(one))
 
     def _is_urgent(self, one: ReadyJob, before: int) -> bool:

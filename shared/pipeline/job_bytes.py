@@ -14,8 +14,9 @@ from azure.storage.blob import ContainerClient
 
 from shared.azure import expecting_an_answer
 from shared.errors import PlanLostError
-from shared.grammar import room_of
+from shared.grammar import name_of, room_of
 from shared.ledger import Job, Ledger, PlanBlob
+from shared.payload import stretch_folder
 from shared.pipeline.plan import PlanStore
 from shared.topology import PLANS, payload_container
 
@@ -46,9 +47,22 @@ class JobBytes:
             with suppress(PlanLostError):
                 for name in self.plans.read(job.job, job.plan).blobs:
                     remove_blob(published, name)
+            if job.stretches:
+                yield from self._remove_stretches(job, published)
             # The plan goes after the blobs that it names: after a crash in between it is read again.
             remove_blob(self.container(job.plan.container), job.plan.name)
         yield from remove_folder(self.container(PLANS), f"{job.job}/")
+
+    def _remove_stretches(self, job: Job, published: ContainerClient) -> Iterator[None]:
+        """Remove what its publisher wrote for the stretches behind the first one. The rows that lead to it go last."""
+        for row in self.ledger.stretches_of(job.job):
+            with suppress(PlanLostError):
+                for name in self.plans.read(job.job, row.plan).blobs:
+                    remove_blob(published, name)
+            yield
+        # Those that were never taken, and the end, too.
+        yield from remove_folder(published, stretch_folder(name_of(job.job)))
+        yield from self.ledger.remove_stretches(job.job)
 
     def remove_results(self, job: str) -> Iterator[None]:
         """Remove the results, also those that no row names, and yield after each group."""

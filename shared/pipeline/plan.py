@@ -21,9 +21,12 @@ most 15 seconds by that note. It is a measurement, and may be lost: then the siz
 
 import base64
 import hashlib
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
@@ -34,7 +37,7 @@ from msgspec.structs import replace as with_fields
 from shared.azure import OptimisticStore, expecting_an_answer
 from shared.errors import PlanLostError
 from shared.grammar import payload_name
-from shared.ledger import Job, PlanBlob, PlanText
+from shared.ledger import Job, Ledger, PlanBlob, PlanText, StretchRow
 from shared.messages import VERSION, ChunkMessage, Count, FrameTuple, Number
 from shared.payload import Frame as FrameOfIndex, FrameIndex, Limits, Payload
 from shared.topology import PLANS
@@ -116,6 +119,11 @@ class Plan(Struct, frozen=True, kw_only=True):
         """The frames of the payload. Chunks that share one each list it."""
         rows = {frame[0]: frame for chunk in self.chunks for frame in chunk.frames}
         return tuple(FrameOfIndex(*row) for row in rows.values())
+
+    @property
+    def rows(self) -> int:
+        """Number of the rows of its chunks: each lists its frames."""
+        return sum(len(chunk.frames) for chunk in self.chunks)
 
     @property
     def stored(self) -> int:
@@ -254,6 +262,66 @@ class PlanStore:
 
     def _blob(self, plan: PlanBlob) -> BlobClient:
         return self._container(plan.container).get_blob_client(plan.name)
+
+
+class _GrownChunks(Sequence[PlannedChunk]):
+    """The chunks of all stretches. Each of their plans is read when one of its chunks is wanted."""
+
+    def __init__(self, plan: "GrownPlan", count: int) -> None:
+        self._plan, self._count = plan, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, number: Any) -> Any:
+        plan, _, first = self._plan.find(number)
+        return plan.chunks[number - first]
+
+
+class GrownPlan:
+    """The plans of a job that came in stretches, as one. It keeps two of them: a dispatch goes through them in order."""
+
+    def __init__(self, first: Plan, rows: Sequence[StretchRow], plans: PlanStore) -> None:
+        self._first, self._rows = first, rows
+        self._read = lru_cache(2)(lambda at: plans.read(rows[at].job, rows[at].plan))
+        self.chunks = _GrownChunks(self, len(first.chunks) + sum(row.chunks for row in rows))
+        #: As of its first stretch: the others are hardly larger.
+        self.rows = 2 * first.rows
+
+    def find(self, number: int) -> tuple[Plan, int | None, int]:
+        """Return the plan of a chunk's stretch, its first id, and its first chunk. None: that of the job."""
+        at = bisect_right(self._rows, number, key=attrgetter("chunk")) - 1
+        if at < 0:
+            return self._first, None, 0
+        return self._read(at), self._rows[at].id_base, self._rows[at].chunk
+
+    def message(self, number: int, first_id: int, revision: int = 0, *, lines: bool = False) -> ChunkMessage:
+        """Return the work message of one chunk. `first_id` is that of the first stretch."""
+        plan, own_id, first = self.find(number)
+        return with_fields(
+            plan.message(number - first, first_id if own_id is None else own_id, revision, lines=lines), chunk=number
+        )
+
+    @property
+    def stored(self) -> int:
+        """Number of stored bytes of the payload."""
+        return sum(plan.stored for plan in self.list_all())
+
+    def list_all(self) -> Iterator[Plan]:
+        """Yield the plan of each stretch."""
+        yield self._first
+        yield from map(self._read, range(len(self._rows)))
+
+
+AnyPlan: TypeAlias = Plan | GrownPlan
+
+
+def read_plan(plans: PlanStore, ledger: Ledger, job: Job) -> AnyPlan:
+    """Return the plan of a job, of all stretches that it has now."""
+    if job.plan is None:
+        raise PlanLostError(f"job {job.job!r} has no plan")
+    first = plans.read(job.job, job.plan)
+    return first if job.stretches < 2 else GrownPlan(first, ledger.stretches_of(job.job), plans)
 
 
 #: `auto` means chunks of so many transactions, in whole thousands.

@@ -20,6 +20,7 @@ from shared.azure import delete_rows, expecting_an_answer
 from shared.grammar import SHA256, end_of_shards, room_job, room_of
 from shared.ledger import Job, JobList, Ledger
 from shared.parked import CauseIndex, Overflow, ParkedTable, notes_of
+from shared.payload import stretch_folder
 from shared.pending import PENDING
 from shared.pipeline.job_bytes import JobBytes, remove_blob, remove_folder
 from shared.pipeline.ready import ReadyJob
@@ -85,6 +86,7 @@ class Remains:
         """Return how much is there of an erased job, by its place. Empty: nothing is."""
         found = Counter[str]()
         found["jobs"] = sum(1 for _ in self.ledger.rows(job.job)) + len(self.ledger.unsent(job.job))
+        found["jobs"] += sum(1 for _ in self.ledger.stretches_of(job.job))
         found["jobindex"] = self.list.has_former_news(job)
         for rows in _rows_of(job):
             found[rows.table] += sum(1 for _ in self._query(rows))
@@ -107,7 +109,10 @@ class Remains:
         room = room_of(job.job)
         container, folder = self.bytes.container(payload_container(room)), job.job.removeprefix(room_job(room, ""))
         names = _list(container, f"{folder}/")
-        yield from (name for name in names if SHA256.fullmatch(name.removeprefix(f"{folder}/")))
+        of_stretches = stretch_folder(folder)
+        yield from (
+            name for name in names if SHA256.fullmatch(name.removeprefix(f"{folder}/")) or name.startswith(of_stretches)
+        )
         if job.file is not None:
             yield from (name for name in _list(container, job.file) if name == job.file)
 

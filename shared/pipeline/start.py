@@ -251,6 +251,10 @@ class Starter:
         if most or not left:
             if (dispatcher or self.dispatcher).dispatch(job, most=most, again=again, until=until, mark=mark):
                 return Placed.PUT
+            if job.stretches and most == left and (until is None or self.clock.monotonic() < until):
+                # All that was known is put, and who added more has left it to this dispatch.
+                grown = self.ledger.read(job.job) or job
+                return self._place(grown, again=False, until=until, dispatcher=dispatcher)
             job, again = replace(job, dispatch_cursor=job.dispatch_cursor + most), False
         self._wait(job, again=again)
         return Placed.WAITS
@@ -336,14 +340,15 @@ class Starter:
             self._place(job, again=has_begun, until=until, mark=mark, dispatcher=dispatcher)
             return True
 
-    def go_on(self, job_id: str, until: float | None = None) -> None:
-        """Continue with a job that a hint names. Its row and its gate decide, not the hint."""
+    def go_on(self, job_id: str, until: float | None = None) -> Job | None:
+        """Continue with a job that a hint names. Its row and its gate decide, not the hint. Return the row as it was."""
         with counting():
             job = self.ledger.read(job_id)
             if job is not None and job.plan is not None:
                 self.start(job, until=until)
             elif job is not None and job.awaits_others:
                 self.look_at_waiting(job, until)
+            return job
 
     def put_again(self, job: Job) -> Job:
         """Put the lost chunks of a silent job again, or have them wait for their turn. Return the job's current row."""

@@ -79,6 +79,7 @@ from shared.pipeline.cleanup import Retention
 from shared.pipeline.dispatch import FinishCall
 from shared.pipeline.results import QUEUE
 from shared.pipeline.start import Placed, Starter, leave_to_gate, point_to_start
+from shared.pipeline.stretching import Stretching
 from shared.telemetry import describe_error, events, place, tell
 
 #: Seconds for which a reading counts: less than from tick to tick, and longer than a tick follows jobs.
@@ -237,6 +238,7 @@ class Sweep:
     ledger: Ledger
     pending: PendingTable
     starter: Starter
+    stretching: Stretching
     fronts: QueueFronts
     results: WaitingResults
     finish: FinishCall
@@ -271,7 +273,9 @@ class Sweep:
         self.finish.repeat(pointer, self.ledger.read(pointer.id.rpartition(":")[0]))
 
     def _go_on(self, pointer: Pointer, until: float) -> None:
-        self.starter.go_on(pointer.id, until)
+        job = self.starter.go_on(pointer.id, until)
+        if job is not None and job.growing:
+            self.stretching.follow(job, until)
         self.pending.remove(pointer)
 
     def _end_retention(self, pointer: Pointer, until: float) -> None:
@@ -352,7 +356,9 @@ class Sweep:
         self.pending.add(Pointer(JOB_POINTER, next_look(job.deadline, now, self.overdue), job.job, note=note))
         self.pending.remove(pointer)
 
-    def _look_after(self, job: Job, noted: Turn | None, until: float) -> tuple[Silence | None, Job]:
+    def _look_after(  # noqa: C901 - one branch for each thing that a job may wait for
+        self, job: Job, noted: Turn | None, until: float
+    ) -> tuple[Silence | None, Job]:
         """Do what the job needs. Return the meaning of its silence, None if it waits behind its gate, and its row."""
         now = self.clock.now()
         is_silent = is_overdue(job, now, self.overdue)
@@ -365,6 +371,8 @@ class Sweep:
         if is_waiting(job):
             # Its submission or its held row may be lost, or its starter may have crashed. All may be well, too.
             return _SILENCE[self.starter.start(job, until=until)], job
+        if job.growing:
+            job = self.stretching.look(job, until)
         if not is_silent:
             return Silence.SHORT, job
         silence = judge_silence(job, noted, self.fronts.of(job), now, self.overdue)

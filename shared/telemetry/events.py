@@ -82,6 +82,22 @@ JOB_UNWATCHED: Final = LogEvent(
     fields=("job", "state", "error"),
     meaning="a need of a job began or ended, and the first page of the console could not be given it; the tick gives it at its next check of the job",
 )
+STRETCH_REFUSED: Final = LogEvent(
+    name="sluice.job.stretch_refused",
+    level=ERROR,
+    fields=("job", "stretch", "reason"),
+    meaning="the next stretch of a growing job is not taken; chunks of those before it go on",
+    remedy="`sluice jobs show JOB` says why: write its blob again, then send the message again; or `sluice jobs stop JOB`",
+    alert=Alert(severity=Severity.ERROR),
+)
+JOB_UNFED: Final = LogEvent(
+    name="sluice.job.unfed",
+    level=WARNING,
+    fields=("job", "stretches", "silent_seconds"),
+    meaning="all chunks of a growing job have ended, and for too long no stretch and no end came; logged once",
+    remedy="send the rest by the same command, or end it: `sluice jobs stop JOB`",
+    alert=Alert(severity=Severity.WARNING),
+)
 JOB_PAUSED: Final = LogEvent(
     name="sluice.job.paused",
     level=ERROR,

@@ -168,7 +168,8 @@ class World:
             direct=SimpleNamespace(take=lambda chunks, _room: chunks), ready=None, call_feeder=None,
         )  # fmt: skip
         sweep = Sweep(
-            ledger=self.ledger, pending=self.index, starter=self.starter, finish=call, clock=self.clock, overdue=overdue,
+            ledger=self.ledger, pending=self.index, starter=self.starter, stretching=None, finish=call,
+            clock=self.clock, overdue=overdue,
             fronts=QueueFronts(list(self.queues.values()), self.index, self.clock),
             results=SimpleNamespace(are_behind=lambda _patience: False),
             retention=SimpleNamespace(begin=self._retain, follow=None),

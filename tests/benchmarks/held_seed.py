@@ -145,6 +145,7 @@ def _acceptance(connections: Connections, memory: InMemory, ledger: MemoryLedger
         planning=Planning(in_memory, in_memory),
         starter=starter,
         waiting=cast(Any, None),
+        stretching=cast(Any, None),
         pending=in_memory,
         clock=clock,
         sums={"billing": ("quantity",)},

@@ -118,14 +118,14 @@ def test_how_large_payloads_are_is_measured(provisioned):
     with Connections(provisioned.connection_string) as connections:
         plans = PlanStore(connections.blobs.get_container_client)
         jobs = [Job(job="gone", plan=PlanBlob("gone/plan", "e"), **known), Job(job="held", **known)]
-        assert median_stored(plans, jobs) is None
+        assert median_stored(plans, None, jobs) is None
         for number, size in enumerate((300, 1_000, 90_000)):
             chunks = [PlannedChunk(0, [(0, 100, 5, "0" * 64)]), PlannedChunk(5, [(100, size - 100, 5, "0" * 64)])]
             plan = Plan(
                 job=f"sized-{number}", workload="billing", source=PayloadSource(codec="zstd", blob="b"), chunks=chunks
             )
             jobs.append(Job(job=plan.job, plan=plans.put(plan), **known))
-        assert median_stored(plans, jobs) == 1_000
+        assert median_stored(plans, None, jobs) == 1_000
 
 
 def test_the_published_example_is_reproduced_and_its_slip_explained(cost):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from threading import Lock
 
 from shared.ledger.ledger import Listed
-from shared.ledger.records import ChunkRow, Job
+from shared.ledger.records import BesideRow, ChunkRow, Job, StretchRow
 from shared.outbox import OutgoingMessage
 
 
@@ -16,6 +16,7 @@ class MemoryLedger:
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
         self._rows: dict[str, dict[int, ChunkRow]] = {}
+        self._stretches: dict[str, list[StretchRow]] = {}
         self._messages: dict[str, dict[str, OutgoingMessage]] = {}
         self._versions = itertools.count(1)
         self._lock = Lock()
@@ -45,14 +46,21 @@ class MemoryLedger:
             found = self._rows.get(job, {})
             return {chunk: found[chunk] for chunk in chunks if chunk in found}
 
-    def commit(self, job: Job, rows: Sequence[ChunkRow] = (), messages: Sequence[OutgoingMessage] = ()) -> Job | None:
+    def stretches_of(self, job: str) -> list[StretchRow]:
+        """Return the rows of the job's stretches."""
+        with self._lock:
+            return list(self._stretches.get(job, ()))
+
+    def commit(self, job: Job, rows: Sequence[BesideRow] = (), messages: Sequence[OutgoingMessage] = ()) -> Job | None:
         """Write the job, rows and messages, if every version is the expected one."""
         with self._lock:
             stored = self._rows.setdefault(job.job, {})
-            if self._jobs[job.job].etag != job.etag or any(_etag(stored, row) != row.etag for row in rows):
+            chunks = [row for row in rows if isinstance(row, ChunkRow)]
+            if self._jobs[job.job].etag != job.etag or any(_etag(stored, row) != row.etag for row in chunks):
                 return None
+            self._stretches.setdefault(job.job, []).extend(row for row in rows if isinstance(row, StretchRow))
             self._messages.setdefault(job.job, {}).update({message.name: message for message in messages})
-            stored.update({row.chunk: replace(row, etag=self._version()) for row in rows})
+            stored.update({row.chunk: replace(row, etag=self._version()) for row in chunks})
             self._jobs[job.job] = replace(job, etag=self._version())
             return self._jobs[job.job]
 
@@ -71,6 +79,13 @@ class MemoryLedger:
         """Remove the chunk rows of a buried job."""
         with self._lock:
             found = self._rows.pop(job, None)
+        if found:
+            yield
+
+    def remove_stretches(self, job: str) -> Iterator[None]:
+        """Remove the rows of its stretches."""
+        with self._lock:
+            found = self._stretches.pop(job, None)
         if found:
             yield
 

@@ -141,6 +141,7 @@ class Process:
             planning=Planning(ids, world.gates),
             starter=self.starter,
             waiting=None,
+            stretching=None,
             pending=pending,
             clock=world.clock,
             sums={"billing": ("quantity",)},

@@ -64,6 +64,7 @@ def sweep(world, process):
         ledger=world.ledger,
         pending=acceptance.pending,
         starter=one.starter,
+        stretching=None,
         fronts=world.fronts,
         results=world.waiting,
         finish=FinishCall(world.queues.send, acceptance.pending, world.clock),

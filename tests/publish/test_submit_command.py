@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -401,3 +402,44 @@ def test_who_waits_with_a_time_gets_a_status_of_its_own(storage, queue, usage):
     accept(storage, queue, state=JobState.RUNNING)
     assert sluice(storage, usage, "--job", "timed", "--wait", "--timeout", "0", cwd=usage.parent).returncode == 3
     queue.clear_messages()
+
+
+@pytest.fixture
+def large(tmp_path):
+    """A packed file whose text fills three stretches, of few different lines."""
+    file = tmp_path / "large.ndjson.gz"
+    line = json.dumps({"id": 1, "quantity": "0.25", "note": "x" * 2000}).encode() + b"\n"
+    file.write_bytes(gzip.compress(line * 75_000, 1, mtime=0))
+    return file
+
+
+def test_a_large_file_goes_in_stretches_and_is_found_again(storage, queue, large, tmp_path):
+    """The same command again finds all of them: after a Ctrl-C it goes on behind those that are there."""
+    done = sluice(storage, large, cwd=tmp_path)
+    assert (done.returncode, "began with its first stretch" in done.stderr) == (0, True)
+    assert "sent 75,000 transactions" in done.stdout
+    assert "in 3 stretches, 0 of which were there" in done.stdout
+    assert "checked: the first 10,000 of 75,000 lines" in done.stdout
+    messages = {message.content for message in queue.peek_messages(32)}
+    assert [json.loads(one)["sluice"]["payload"] for one in messages] == [{"stretches": True}]
+    again = sluice(storage, large, "--json", cwd=tmp_path)
+    assert json.loads(again.stdout)["stretches"] == 3
+    assert again.stderr == ""
+    job = accept(storage, queue, growing=True, stretches=1)
+    with Connections(storage) as connections, Stores(connections) as stores:
+        stores.job_operator.stop(job.job, by="ann", why="the wrong file")
+    refused = sluice(storage, large, cwd=tmp_path)
+    assert (refused.returncode, "is stopped and takes no more stretches" in refused.stderr) == (1, True)
+
+
+def test_a_pipe_needs_the_name_of_a_job(storage, queue, tmp_path):
+    """It cannot be read for an id first. With one, it is sent as a file is."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    refused = sluice(storage, pipe, cwd=tmp_path)
+    assert (refused.returncode, "--job" in refused.stderr) == (2, True)
+    writer = threading.Thread(target=pipe.write_text, args=["\n".join(LINES)], daemon=True)
+    writer.start()
+    done = sluice(storage, pipe, "--job", "piped", cwd=tmp_path)
+    writer.join(LIMIT)
+    assert (done.returncode, "sent 3,000 transactions as job piped" in done.stdout) == (0, True)

@@ -15,7 +15,7 @@ from shared.concurrency import Observation, Rules, Stretch, read as read_trace
 from shared.dequeue import SlotPlan
 from shared.errors import PlanLostError
 from shared.ledger import Job, Ledger
-from shared.pipeline import PlanStore
+from shared.pipeline import PlanStore, read_plan
 from shared.usage import (
     BUILT_IN,
     WorkVolume,
@@ -149,7 +149,7 @@ def compare(  # noqa: PLR0913 - each is one fact about the comparison
             stores = Stores(connections)
             jobs = _since(stores.ledger, datetime.now(UTC) - timedelta(days=days))
             woken = wakings(_dispatches(jobs), _fleet(stores.fleet.read().rules, tasks))
-            stored = stored or median_stored(stores.plans, jobs)
+            stored = stored or median_stored(stores.plans, stores.ledger, jobs)
         work, span = _work_of_jobs(jobs)
     found = comparison.Comparison(
         PushOrPoll(interval, permits, tasks, table),
@@ -195,14 +195,14 @@ def _fleet(rules: Rules, tasks: int) -> SlotPlan:
     return SlotPlan(rule=lambda depth: rules.ask(Observation(depth=depth)).tasks, cap=lambda: rules.most, tasks=tasks)
 
 
-def median_stored(plans: PlanStore, jobs: list[Job]) -> int | None:
+def median_stored(plans: PlanStore, ledger: Ledger, jobs: list[Job]) -> int | None:
     """Return the median stored size of the newest jobs' payloads, or None if no plan is left."""
     sizes = []
     for job in jobs[:MOST_PLANS]:
         # The plans of old jobs are swept with their payloads.
         with suppress(PlanLostError):
             if job.plan is not None:
-                sizes.append(plans.read(job.job, job.plan).stored)
+                sizes.append(read_plan(plans, ledger, job).stored)
     return round(median(sizes)) if sizes else None
 
 

@@ -42,6 +42,8 @@ def job_document(job: Job, now: datetime) -> dict[str, object]:
         "revision": job.revision,
         "items": job.items,
         "chunks": {"all": job.chunks, "done": job.done, "parked": job.parked_chunks},
+        "stretches": job.stretches,
+        "growing": job.growing,
         "accepted": _tally(job.totals.accepted),
         "rejected": _tally(job.totals.rejected),
         "parked": _tally(job.totals.parked),
@@ -84,7 +86,7 @@ def job_table(job: Job, now: datetime, *, is_predictable: bool = True) -> Table:
         "rejected": _words(totals.rejected),
         "parked": _words(totals.parked),
         **({"not run": f"{job.not_run:,}"} if job.state is JobState.STOPPED else {}),
-        "ids": "none" if job.id_base is None else f"{job.id_base} to {job.id_base + job.items - 1}",
+        "ids": _ids(job),
         "accepted at": _moment(job.accepted_at),
         "finished at": _moment(job.finished_at),
         "deadline": _deadline(job, now) or "none",
@@ -95,6 +97,14 @@ def job_table(job: Job, now: datetime, *, is_predictable: bool = True) -> Table:
     for name, value in lines.items():
         table.add_row(name, clean(str(value)))
     return table
+
+
+def _ids(job: Job) -> str:
+    if job.id_base is None:
+        return "none"
+    if job.stretches > 1:
+        return f"from {job.id_base} on, adjoining in each of {job.stretches} stretches"
+    return f"{job.id_base} to {job.id_base + job.items - 1}"
 
 
 def _prediction(job: Job, now: datetime, *, is_predictable: bool) -> dict[str, str]:

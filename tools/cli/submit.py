@@ -144,13 +144,17 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
     elif file is None or files:
         raise typer.BadParameter("give a FILE, or --from JOBS, where --files goes with", param_hint="FILE")
     else:
+        if job is None and not file.is_file():
+            raise typer.BadParameter("it is no file that can be read twice: name its job", param_hint="--job")
+        job = job or job_id(file)
         form = FileForm(csv, columns, tuple(numbers or ()))
         send = partial(
             _send_file,
             file=file,
             form=form,
             is_shown=not as_json,
-            job=job or job_id(file),
+            job=job,
+            begun=_Begun(room_job(room, job), is_shown=not as_json),
             sums=sums or (),
             declare=declare,
             check=check,
@@ -200,12 +204,35 @@ def _send_jobs(  # noqa: PLR0913 - the parts of a job from others
 
 
 def _send_file(
-    publisher: Publisher, *, file: Path, form: FileForm, is_shown: bool, options: SubmissionOptions, **claims: Any
+    publisher: Publisher,
+    *,
+    file: Path,
+    form: FileForm,
+    begun: "_Begun",
+    is_shown: bool,
+    options: SubmissionOptions,
+    **claims: Any,
 ) -> Sent:
+    publisher.on_stretch = begun
     with file.open("rb") as opened, _progress(is_shown=is_shown) as progress:
-        task = progress.add_task(f"sending {file.name}", total=file.stat().st_size)
+        task = progress.add_task(f"sending {file.name}", total=file.stat().st_size if file.is_file() else None)
         counted = cast("IO[bytes]", CountedFile(opened, lambda size: progress.advance(task, size)))
         return form.submit(publisher, file, counted, **claims, **options)
+
+
+class _Begun:
+    """Says that a job began before all of it was sent, and where it goes on."""
+
+    def __init__(self, job: str, *, is_shown: bool) -> None:
+        self._job, self._is_shown, self._found = job, is_shown, 0
+
+    def __call__(self, number: int, is_found: bool, /) -> None:  # noqa: FBT001 - as the publisher calls it
+        if is_found:
+            self._found = number
+        elif self._is_shown and number == 1:
+            say(f"job {self._job} began with its first stretch; watch it with: sluice jobs watch {self._job}")
+        elif self._is_shown and number == self._found + 1:
+            say(f"{self._found} of its stretches are there and are the same; goes on with number {number}")
 
 
 def _totals(declared: Sequence[str], sums: Sequence[str]) -> Mapping[str, str]:
@@ -276,7 +303,12 @@ def _progress(*, is_shown: bool) -> Progress:
 
 def _in_words(sent: Sent, room: str, same: SameJob) -> str:
     where, known = f"in blob {sent.blob}" if sent.blob else "in the message", same.known
-    again = f", already submitted: the same content is {known.state.value} and counts once" if known else ""
+    if sent.stretches:
+        where = f"in {sent.stretches:,} stretches, {sent.found:,} of which were there"
+    is_again = known is not None and sent.found == sent.stretches
+    again = (
+        f", already submitted: the same content is {known.state.value} and counts once" if known and is_again else ""
+    )
     if sent.form is Form.JOBS:
         name = room_job(room, sent.job)
         return (
@@ -313,6 +345,7 @@ def _as_json(sent: Sent, room: str, same: SameJob, watched: Watched | None) -> s
             "blob": sent.blob,
             "checked": sent.checked,
             "hinted": sent.is_hinted,
+            "stretches": sent.stretches,
             "already": same.known and same.known.state.value,
             "end": end,
         }

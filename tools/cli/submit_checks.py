@@ -12,8 +12,8 @@ from shared.app import Stores
 from shared.errors import StorageUnavailableError, UnknownWorkloadError
 from shared.gate import GateState
 from shared.grammar import room_job, room_of, texts
-from shared.ledger import TOMBSTONES, Collision, Job, judge
-from shared.payload import Limits, Submission, fingerprints_of, open_envelope, read_submission
+from shared.ledger import SEALED, TOMBSTONES, Collision, Job, judge
+from shared.payload import Limits, Stretched, Submission, fingerprints_of, open_envelope, read_submission
 from shared.workloads import Workloads
 from tools.cli.options import PROBLEM_FOUND
 from tools.cli.settings_file import add_app_to_path
@@ -89,7 +89,15 @@ class SameJob:
         else:
             with _if_possible(f"whether job {job!r} has other content"):
                 self.known = self._stores.ledger.read(job)
-        if self.known is not None and self._is_conflict(self.known):
+        is_stretched = isinstance(submission.content, Stretched)
+        if is_stretched and self.known is not None and self.known.state in SEALED:
+            say(
+                f"nothing was sent: job {job} is {self.known.state.value} and takes no more stretches; send it under another "
+                "id (--job)"
+            )
+            raise typer.Exit(PROBLEM_FOUND)
+        is_whole = is_stretched and self.known is not None and self.known.plan is not None and not self.known.stretches
+        if self.known is not None and (is_whole or self._is_conflict(self.known)):
             say(describe_conflict(self.known, submission))
             raise typer.Exit(PROBLEM_FOUND)
 

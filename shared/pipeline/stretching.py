@@ -1,0 +1,223 @@
+"""Takes the stretches of growing jobs, in their order: plans each, adds it to its job, and puts its chunks if nobody else does.
+
+The blobs are the log, and a message only says that there may be a next one. So any number of processes may follow a job at
+once: of two that take the same stretch, one writes it. A stretch that cannot be taken is a problem in the job's row, and
+stops none of the chunks before it. The next message, or the tick, looks again.
+
+The order: plan, ids, then the row of the stretch and the job's row in one transaction, then chunks. After a crash, the next
+message takes the stretch again, or dispatches what lies above the cursor.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final, Protocol
+
+from shared.clock import Clock
+from shared.errors import ContentionError, RefusedError
+from shared.grammar import name_of, room_of
+from shared.ledger import (
+    Job,
+    JobState,
+    Ledger,
+    Planned,
+    Written,
+    change,
+    end_growth,
+    fed_at,
+    may_take,
+    refuse_stretch,
+    stop,
+    take_stretch,
+)
+from shared.memory import Memory
+from shared.payload import (
+    ANY_VERSION,
+    WORK,
+    Declared,
+    FrameIndex,
+    Limits,
+    Payload,
+    PayloadStores,
+    StoredBlob,
+    Stretch,
+    StretchStore,
+    check_size,
+    of_plan,
+)
+from shared.pending import JOB_POINTER, OUTBOX_POINTER, PendingTable, Pointer
+from shared.pipeline.dispatch import FinishCall
+from shared.pipeline.finish import event_of
+from shared.pipeline.halts import GRACE, Halts
+from shared.pipeline.plan import ChunkSizes, PlanStore, plan_of
+from shared.pipeline.start import Starter
+from shared.refusals import Reason, refuse
+from shared.telemetry import events, tell
+
+#: Stands for who stopped a job that no person did.
+BY_RETENTION: Final = "retention"
+
+
+class DrawnIds(Protocol):
+    """The source of a stretch's ids."""
+
+    def next_ids(self, count: int) -> range:
+        """Return a block of adjoining ids."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretching:
+    """Follows growing jobs. One per process."""
+
+    ledger: Ledger
+    stores: PayloadStores
+    plans: PlanStore
+    ids: DrawnIds
+    sizes: ChunkSizes
+    #: The fields that each workload adds up.
+    sums: Mapping[str, Collection[str]]
+    limits: Limits
+    starter: Starter
+    finish: FinishCall
+    halts: Halts
+    pending: PendingTable
+    clock: Clock
+    #: How long a job may wait for its next stretch before it is said, and before it is ended.
+    overdue: timedelta
+    retention: timedelta
+    memory: Memory = field(default_factory=lambda: Memory(WORK))
+
+    def follow(self, job: Job, until: float | None) -> Job:
+        """Take the stretches that are there, up to the end. Return the job's row as it was seen last."""
+        while may_take(job):
+            if until is not None and self.clock.monotonic() >= until:
+                self.starter.leave_to_tick(job.job)
+                return job
+            try:
+                grown = self._take_next(job, until)
+            except RefusedError as refusal:
+                return self._refuse(job, refusal)
+            if grown is None:
+                return job
+            job = grown
+        return job
+
+    def look(self, job: Job, until: float) -> Job:
+        """Look for the next stretch of a job whose message may be lost. Say if none came for long, and end a job left alone."""
+        grown = self.follow(job, until)
+        silent = self.clock.now() - fed_at(grown)
+        if grown.stretches != job.stretches or not may_take(grown) or silent < self.overdue:
+            return grown
+        if silent >= self.retention:
+            return self._stop(grown)
+        if grown.ended_chunks < grown.chunks or grown.problem:
+            return grown
+        why = (
+            f"no stretch came behind number {grown.stretches - 1}, and all chunks have ended: send the rest by the same "
+            f"command, or end it: sluice jobs stop {grown.job}"
+        )
+        noted = self._note(grown, why)
+        tell(events.JOB_UNFED, job=grown.job, stretches=grown.stretches, silent_seconds=round(silent.total_seconds()))
+        return noted
+
+    def _take_next(self, job: Job, until: float | None) -> Job | None:
+        """Take the next stretch, or the end. None: it is not there."""
+        store = StretchStore(self.stores.container_of(room_of(job.job)), self.limits)
+        found = store.read(name_of(job.job), job.stretches)
+        if found is None:
+            return None
+        if found.previous != job.chain:
+            raise refuse(
+                Reason.INDEX_MISMATCH,
+                f"stretch {found.number} follows {found.previous[:70]!r}, taken is {job.chain!r}: two programs write this "
+                "job, or one of its blobs was written again",
+            )
+        if found.index is None:
+            return self._end(job, found.previous, found.end or Declared())
+        return self._add(job, found, found.index, until)
+
+    def _add(self, job: Job, found: Stretch, index: FrameIndex, until: float | None) -> Job:
+        self.limits.check_growth(found.number, job.items + index.items)
+        named = StoredBlob(found.blob, ANY_VERSION, index.stored)
+        blob = check_size(named, self.stores.of_room(room_of(job.job)).find)
+        with self.memory.hold(of_plan(len(index.frames), index.items, self.sizes.least, self.limits)):
+            payload = Payload(index, found.codec, blob, None, found.text)
+            size = self.sizes.of(job.workload, job.items + index.items)
+            plan = plan_of(job.job, job.workload, payload, size, self.limits)
+            stored = self.plans.put(plan)
+        first_id = self.ids.next_ids(plan.items).start
+        place = found.number, found.previous, found.sha256
+        planned = Planned(*place, stored, len(plan.chunks), plan.items, first_id)
+        is_to_be_put = False
+
+        def decide(current: Job) -> Job | Written:
+            nonlocal is_to_be_put
+            taken = take_stretch(current, planned)
+            # Of the row of this very write: another process may dispatch what was there before.
+            is_to_be_put = taken is not None and taken.is_to_be_put
+            return current if taken is None else Written(taken.job, [taken.row])
+
+        grown = self._change(job, decide, f"take stretch {found.number}")
+        if is_to_be_put:
+            self.starter.start(grown, is_new=True, until=until)
+        return grown
+
+    def _end(self, job: Job, previous: str, end: Declared) -> Job:
+        self._check_end(job, end)
+        # Before the state that it points to: the last chunk may have ended.
+        pointer = self.finish.point(job.job, job.revision)
+        ended = self._change(job, lambda found: end_growth(found, previous, end.items, end.sums), "end its growth")
+        if ended.state is JobState.FINISHING:
+            self.finish.send(ended)
+        self.finish.forget_pointer(pointer)
+        return ended
+
+    def _check_end(self, job: Job, end: Declared) -> None:
+        known = self.sums.get(job.workload, ())
+        if strange := sorted(set(end.sums) - set(known)):
+            raise refuse(Reason.UNKNOWN_SUM, f"the end declares {', '.join(strange)[:200]}")
+        if end.items is not None and job.declared_items not in {None, end.items}:
+            raise refuse(
+                Reason.COUNT_MISMATCH,
+                f"the end declares {end.items} transactions, the submission {job.declared_items}",
+            )
+        if changed := sorted(name for name, sum_ in end.sums.items() if job.declared.get(name, sum_) != sum_):
+            raise refuse(
+                Reason.COUNT_MISMATCH, f"the end declares another sum of {changed[0][:100]} than the submission"
+            )
+
+    def _change(self, job: Job, decide: "_Decide", tried: str) -> Job:
+        written = change(self.ledger, job.job, decide, tried=tried, known=job)
+        if written is not None and not written.etag:
+            # Proven by the row of the stretch alone: others have changed the job since.
+            written = self.ledger.read(job.job)
+        if written is None:
+            raise ContentionError(f"could not {tried}: job {job.job!r} is gone")
+        return written
+
+    def _refuse(self, job: Job, refusal: RefusedError) -> Job:
+        noted = self._note(job, f"stretch {job.stretches} is not taken: {refusal}")
+        if noted is not job:
+            tell(events.STRETCH_REFUSED, job=job.job, stretch=job.stretches, reason=str(refusal.reason))
+        return noted
+
+    def _note(self, job: Job, why: str) -> Job:
+        return self._change(job, lambda found: refuse_stretch(found, job.stretches, why), "note its problem")
+
+    def _stop(self, job: Job) -> Job:
+        """End a job whose publisher never came back, as a person does."""
+        now, days = self.clock.now(), self.retention.days
+        self.pending.add_all([Pointer(JOB_POINTER, now, job.job), Pointer(OUTBOX_POINTER, now + GRACE, job.job)])
+
+        def decide(found: Job) -> Job | Written:
+            if not may_take(found) or found.stretches != job.stretches:
+                return found
+            stopped = stop(found, BY_RETENTION, f"no stretch and no end came for {days} days", now)
+            return Written(stopped, messages=[event_of(stopped)])
+
+        return self.halts.change(job, decide, tried="end a job whose publisher never came back") or job
+
+
+class _Decide(Protocol):
+    def __call__(self, job: Job, /) -> Job | Written: ...

@@ -1,0 +1,296 @@
+"""Jobs that grow by stretches, through the whole app: taken in order, run beside their publisher, ended by the declared end."""
+
+import hashlib
+import json
+
+import pytest
+
+from shared.ledger.records import JobState
+from shared.payload import StretchFields, StretchStore
+from shared.payload.frames import Framing, spool_for, write_frames
+from shared.payload.payload_store import PayloadStore
+from shared.payload.submission import DeclaredFields
+from shared.publish import encode_all
+from tests.faults.world import SMALL, sales
+from tests.pipeline.whole_app import app_in_memory, running_app
+
+JOB = "meters"
+EACH = 6
+
+
+@pytest.fixture
+def app():
+    """The app on storage in memory."""
+    with app_in_memory() as made:
+        yield made
+
+
+class Feed:
+    """A publisher in any language: it writes blobs, and drops the same message each time."""
+
+    def __init__(self, app, room="", job=JOB, gate=None):
+        self.app, self.job, self.gate, self.room = app, job, gate, room
+        container = app.others.blobs.get_container_client("payloads" + (f"-{room}" if room else ""))
+        self.store, self.payloads = StretchStore(container), PayloadStore(container, SMALL)
+        self.queue = app.others.queues.get_queue_client("submissions" + (f"-{room}" if room else ""))
+        self.number, self.previous = 0, ""
+
+    def write(self, items=EACH, **changed):
+        """Write the next stretch."""
+        lines = list(encode_all(sales(*"ab" * (items // 2))))
+        text = b"".join(line + b"\n" for _, line in lines)
+        with spool_for(SMALL) as spool:
+            framed = write_frames(lines, spool, Framing(limits=SMALL))
+            self.payloads.put(self.job, spool, framed.index.stored, framed.sha256)
+        fields = {
+            "previous": self.previous,
+            "blob": f"{self.job}/{framed.sha256}",
+            "codec": framed.codec,
+            "frames": framed.index.frames,
+            "text": hashlib.sha256(text).hexdigest(),
+        }
+        self._put(StretchFields(**(fields | changed)))
+
+    def end(self, items=None, **sums):
+        """Write the end."""
+        self._put(StretchFields(previous=self.previous, end=DeclaredFields(items, sums)))
+
+    def _put(self, fields):
+        content = fields.encode()
+        self.store.put(self.job, self.number, content)
+        self.number, self.previous = self.number + 1, hashlib.sha256(content).hexdigest()
+
+    def drop(self, **fields):
+        """Drop the message."""
+        gate = {"gate": self.gate} if self.gate else {}
+        body = {"job": self.job, "workload": "sales", "payload": {"stretches": True}, **gate, **fields}
+        self.queue.send_message(json.dumps({"sluice": body}))
+
+
+def test_it_runs_as_its_stretches_come_and_ends_with_the_end(app):
+    """Chunks of the first stretch have ended before the second is written, and the job goes on."""
+    feed = Feed(app)
+    feed.write()
+    feed.drop()
+    app.work_off()
+    job = app.read(JOB)
+    assert (job.state, job.growing, job.stretches, job.items) == (JobState.DISPATCHING, True, 1, EACH)
+    assert job.ended_chunks == job.chunks > 0
+    for _ in range(2):
+        feed.write()
+        feed.drop()
+        app.work_off()
+    job = app.read(JOB)
+    assert (job.state, job.stretches, job.items, job.totals.items) == (JobState.DISPATCHING, 3, 3 * EACH, 3 * EACH)
+    feed.end(3 * EACH)
+    feed.drop()
+    app.work_off()
+    job = app.read(JOB)
+    assert (job.state, job.growing, job.totals.accepted.items) == (JobState.COMPLETE, False, 3 * EACH)
+    assert job.dispatch_cursor == job.chunks == job.done
+
+
+def test_one_message_takes_all_that_is_there(app):
+    """The messages of the stretches before it were lost."""
+    feed = Feed(app)
+    for _ in range(3):
+        feed.write()
+    feed.end()
+    feed.drop()
+    app.work_off()
+    job = app.read(JOB)
+    assert (job.state, job.stretches, job.totals.accepted.items) == (JobState.COMPLETE, 3, 3 * EACH)
+    # Chunks keep their numbers and their ids, each once.
+    assert {row.chunk for row in app.stores.ledger.rows(JOB)} == set(range(job.chunks))
+
+
+def tick(app, minutes=11):
+    """Let the tick of a later time pass, and what it puts be worked off."""
+    app.clock.advance(minutes=minutes)
+    app.app.tick()
+    app.work_off()
+
+
+def test_a_lost_message_is_made_up_for_by_the_tick(app):
+    """One read of a blob: the second stretch, the end, and nobody said that they are there."""
+    feed = Feed(app)
+    feed.write()
+    feed.drop()
+    app.work_off()
+    feed.write()
+    feed.end()
+    tick(app)
+    assert app.read(JOB).state is JobState.COMPLETE
+
+
+def test_a_stretch_keeps_its_place_in_a_row(app):
+    """The first one is in the job's own row."""
+    feed = Feed(app)
+    feed.write()
+    feed.write()
+    feed.end()
+    feed.drop()
+    app.work_off()
+    rows, job = app.stores.ledger.stretches_of(JOB), app.read(JOB)
+    assert [(row.number, row.before, row.items) for row in rows] == [(1, EACH, EACH)]
+    assert rows[0].chunk + rows[0].chunks == job.chunks
+    assert rows[0].id_base >= job.id_base + EACH
+
+
+def test_one_behind_a_closed_gate_grows_and_puts_nothing(app):
+    """Its release puts what it has by then, and the rest as it comes."""
+    feed = Feed(app, gate="nightly")
+    for _ in range(2):
+        feed.write()
+        feed.drop()
+        app.work_off()
+    job = app.read(JOB)
+    assert (job.state, job.stretches, job.dispatch_cursor) == (JobState.HELD, 2, 0)
+    app.stores.gate_operator.open("nightly", by="ann", why="")
+    app.app.tick()
+    app.work_off()
+    assert app.read(JOB).totals.accepted.items == 2 * EACH
+    feed.end()
+    feed.drop()
+    app.work_off()
+    assert app.read(JOB).state is JobState.COMPLETE
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({"previous": "0" * 64}, "two programs write this job"),
+        ({"blob": "other/blob"}, "others_folder"),
+        ({"blob": f"{JOB}/" + "0" * 64}, "payload_missing"),
+        ({"codec": "brotli"}, "unknown_codec"),
+        ({"frames": ()}, "empty"),
+        ({"text": "short"}, "wrong_type"),
+        ({"v": 2}, "unsupported_version"),
+    ],
+)
+def test_a_stretch_that_cannot_be_taken_stops_no_other(app, changed, found):
+    """It is a problem of the job, until its blob is written again."""
+    feed = Feed(app)
+    feed.write()
+    feed.drop()
+    before = feed.previous
+    feed.write(**changed)
+    feed.drop()
+    app.work_off()
+    job = app.read(JOB)
+    assert (job.state, job.stretches, job.totals.accepted.items) == (JobState.DISPATCHING, 1, EACH)
+    assert found in job.problem
+    feed.number, feed.previous = 1, before
+    app.others.blobs.get_container_client("payloads").delete_blob(f"{JOB}/stretches/000001")
+    feed.write()
+    feed.end()
+    feed.drop()
+    app.work_off()
+    job = app.read(JOB)
+    assert (job.state, job.problem, job.totals.accepted.items) == (JobState.COMPLETE, None, 2 * EACH)
+
+
+@pytest.mark.parametrize(
+    ("end", "state", "problem"),
+    [
+        ({"items": EACH + 1}, JobState.UNBALANCED, f"{EACH + 1} items were declared, its stretches have {EACH}"),
+        ({"items": EACH}, JobState.COMPLETE, None),
+        ({"price": "1"}, JobState.DISPATCHING, "unknown_sum"),
+    ],
+)
+def test_the_declared_end_is_proven(app, end, state, problem):
+    """A number that differs publishes nothing, and a sum that no workload adds up is not taken."""
+    feed = Feed(app)
+    feed.write()
+    feed.end(**end)
+    feed.drop()
+    app.work_off()
+    job = app.read(JOB)
+    assert job.state is state
+    assert (problem or "") in (job.problem or "")
+
+
+def test_other_content_under_the_same_id_is_refused(app):
+    """By the lines of the first stretch, however they are compressed."""
+    feed = Feed(app)
+    feed.write()
+    feed.drop()
+    feed.drop(most_rejected="7")
+    feed.drop(gate="nightly")
+    app.work_off()
+    assert len(list(app.stores.parked_table.claiming(JOB))) == 1
+    assert app.read(JOB).gate is None
+
+
+def test_the_first_stretch_is_needed_at_the_door(app):
+    """A payload that is not there is refused as any other."""
+    Feed(app).drop()
+    app.work_off()
+    assert [entry.reason for entry in app.stores.parked_table.claiming(JOB)] == ["payload_missing"]
+
+
+def test_a_paused_one_takes_nothing_until_it_is_resumed(app):
+    """Its stretches wait in their blobs."""
+    feed = Feed(app)
+    feed.write()
+    feed.drop()
+    app.work_off()
+    app.stores.job_operator.pause(JOB, by="ann", why="wrong file")
+    feed.write()
+    feed.end()
+    feed.drop()
+    app.work_off()
+    job = app.read(JOB)
+    assert (job.state, job.stretches) == (JobState.PAUSED, 1)
+    assert app.stores.job_operator.resume(JOB, by="ann", why="right").state is JobState.DISPATCHING
+    tick(app)
+    tick(app)
+    assert app.read(JOB).state is JobState.COMPLETE
+
+
+def test_a_stopped_one_takes_nothing_ever(app):
+    """Its publisher never came back: in = accepted + not run."""
+    feed = Feed(app)
+    feed.write()
+    feed.drop()
+    app.work_off()
+    stopped = app.stores.job_operator.stop(JOB, by="ann", why="it never came back")
+    assert (stopped.state, stopped.not_run, stopped.growing) == (JobState.STOPPED, 0, True)
+    feed.write()
+    feed.end()
+    feed.drop()
+    tick(app)
+    job = app.read(JOB)
+    assert (job.state, job.stretches, job.items) == (JobState.STOPPED, 1, EACH)
+
+
+def test_it_says_once_that_its_publisher_does_not_come_back(app):
+    """The tick looks again, and writes nothing more."""
+    feed = Feed(app)
+    feed.write()
+    feed.drop()
+    app.work_off()
+    tick(app)
+    job = app.read(JOB)
+    assert "sluice jobs stop" in job.problem
+    tick(app)
+    assert app.read(JOB).etag == job.etag
+
+
+def test_it_is_stopped_after_the_retention_and_leaves_nothing():
+    """Its publisher never came back. Also a stretch that was never taken goes."""
+    with running_app() as app:
+        feed = Feed(app)
+        feed.write()
+        feed.write()
+        feed.drop()
+        app.work_off()
+        feed.write(previous="")
+        tick(app, minutes=31 * 24 * 60)
+        assert (app.read(JOB).state, app.read(JOB).by) == (JobState.STOPPED, "retention")
+        for _ in range(3):
+            tick(app, minutes=31 * 24 * 60)
+        assert app.read(JOB).state is JobState.BURIED
+        left = [blob.name for blob in app.others.blobs.get_container_client("payloads").list_blobs()]
+        assert left == []
+        assert app.stores.ledger.stretches_of(JOB) == []
