@@ -169,6 +169,9 @@ def build_tick(stages: AppStages, net: Net, parts: Sequence[BuiltPart] = ()) -> 
             lambda due, _began: stages.fronts.recall(due.of(FRONT_POINTER)),
         ],
         last=[
+            # Before what may take its time: a point that comes late looks as if no tick ran.
+            lambda due, _began: tuning.run() if due.is_job_open or stages.tasks.stranded.find() else None,
+            lambda due, _began: stages.tasks.recorder.run(due),
             lambda due, _began: net.run(due.of(NET_POINTER), NET_TAKES.total_seconds()),
             lambda _due, _began: drain_poison_queues(stages),
             lambda due, _began: orphans.run(due.of(ORPHANS_POINTER)),
@@ -177,7 +180,6 @@ def build_tick(stages: AppStages, net: Net, parts: Sequence[BuiltPart] = ()) -> 
             lambda _due, _began: keeper.look_for_containers(),
             lambda _due, _began: keeper.look_for_queues(),
             lambda _due, _began: keeper.drain_leftovers(),
-            lambda due, _began: tuning.run() if due.is_job_open or stages.tasks.stranded.find() else None,
             *more,
             # At the end, because it waits for the effects of a wave.
             lambda due, _began: stores.replay_stepper.follow_due(due.of(REPLAY_POINTER), REPLAYS_TAKE.total_seconds()),

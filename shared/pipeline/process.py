@@ -218,7 +218,7 @@ class Tools:
     #: Writes that the first chunk of an opening begins.
     note_first: Callable[[FirstChunkMark], object]
     #: Counts the stored bytes of a chunk.
-    weigh: Callable[[int], object]
+    weigh: Callable[[int, int], object]
     clock: Clock
     limits: Limits = field(default_factory=Limits)
     merged_most: int = MERGED_MOST
@@ -366,7 +366,7 @@ class Processor:
             elif keeps and came_before:
                 before = self._tools.so_far.find(work, workload)
             with self._tools.read(work) as parts:
-                self._tools.weigh(work.stored)
+                self._tools.weigh(work.stored, work.items)
                 ran = self._run_parts(work, turns, parts, before, is_suspect=is_suspect)
                 if ran.left:
                     has_passed = len(ran.left) < (work.items if before is None else len(before.left))

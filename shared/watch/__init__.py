@@ -1,8 +1,10 @@
-"""Keeps what needs a person, so that a first page reads one partition and no list of jobs.
+"""Keeps what needs a person, and what ticks saw, so that a first page reads one partition and no list of jobs.
 
 Reading order:
 
 - `needs` has the kinds and their words. Who finds a need decides about it: of a job, `shared/ledger/job_needs.py`.
+- `points` has the rows of hours: what a tick saw, and the marks of needs and acts.
+- `past` reads them: gaps, how long a need stood, what was at a moment.
 - `watch_table` is the store.
 """
 
@@ -12,4 +14,24 @@ from shared.watch.needs import (
     cut_found as cut_found,
     name_kind as name_kind,
 )
-from shared.watch.watch_table import Standing as Standing, WatchTable as WatchTable
+from shared.watch.past import (
+    Gap as Gap,
+    PastMoment as PastMoment,
+    Stood as Stood,
+    find_moment as find_moment,
+    is_down as is_down,
+    is_silent as is_silent,
+    list_gaps as list_gaps,
+    list_points as list_points,
+    list_stood as list_stood,
+)
+from shared.watch.points import (
+    IDLE_EVERY as IDLE_EVERY,
+    Act as Act,
+    Hour as Hour,
+    Point as Point,
+    PointAt as PointAt,
+    hour_of as hour_of,
+    hours_of_day as hours_of_day,
+)
+from shared.watch.watch_table import KEPT as KEPT, Standing as Standing, WatchTable as WatchTable

@@ -20,10 +20,10 @@ def watch(provisioned):
     """The needs that stand, without those of other tests."""
     with Connections(provisioned.connection_string) as connections, Stores(connections) as stores:
         for need in stores.watch.read().needs:
-            stores.watch.end(need.kind, need.about)
+            stores.watch.end(need.kind, need.about, AT)
         yield stores.watch
         for need in (NOTICE, PAUSED):
-            stores.watch.end(need.kind, need.about)
+            stores.watch.end(need.kind, need.about, AT)
 
 
 def test_a_person_sees_what_needs_one_and_a_script_gets_a_status(sluice, watch):

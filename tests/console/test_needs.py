@@ -97,7 +97,7 @@ def test_a_need_that_begins_is_seen_by_an_idle_page(own_memory):
         seen, requests = house.count(lambda: visitor.look_again("/", shown))
         assert (seen.status_code, requests) == (200, 1)
         assert [line[:10] for _, line in lines_of(seen)] == ["job paused", "job unbala", "job late z", "parked 1 i"]
-        house.stores.watch.end(NeedKind.UNBALANCED, "uneven")
+        house.stores.watch.end(NeedKind.UNBALANCED, "uneven", NOON)
 
 
 def test_more_needs_than_a_page_has_are_one_line_for_each_kind(visitor, house):
@@ -114,7 +114,7 @@ def test_more_needs_than_a_page_has_are_one_line_for_each_kind(visitor, house):
     assert [line.split(":")[0] for _, line in shown if "job late" in line] == ["job late zz-late"]
     assert any(line.startswith("order stuck order-1: it waits for its payment") for _, line in shown)
     for need in begun:
-        watch.end(need.kind, need.about)
+        watch.end(need.kind, need.about, NOON)
 
 
 def test_a_replay_that_runs_is_no_silent_tick(visitor, house):

@@ -53,7 +53,7 @@ def _take_off(job: str, by: str, why: str, settings: Path | None) -> None:
             end(f"there is no job {job!r}: nothing was done")
         with stores.audit.record(AuditedAct(by, "need done", job, why)) as act:
             for kind in NeedKind:
-                stores.watch.end(kind, job)
+                stores.watch.end(kind, job, stores.clock.now())
             act.result = "taken off the list"
 
 
