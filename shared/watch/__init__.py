@@ -13,14 +13,14 @@ from shared.watch.needs import (
     NeedKind as NeedKind,
     cut_found as cut_found,
     name_kind as name_kind,
+    sort_needs as sort_needs,
 )
 from shared.watch.past import (
     Gap as Gap,
     PastMoment as PastMoment,
     Stood as Stood,
     find_moment as find_moment,
-    is_down as is_down,
-    is_silent as is_silent,
+    find_silence as find_silence,
     list_gaps as list_gaps,
     list_points as list_points,
     list_stood as list_stood,

@@ -22,6 +22,8 @@ class NeedKind(StrEnum):
     LATE = "z-late"
 
 
+#: No row has it: it follows from the last point.
+SILENT: Final = "a-tick-silent"
 #: The way out, in one sentence.
 _REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -30,6 +32,7 @@ _REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         NeedKind.PLANLESS: "have its publisher send the submission again",
         NeedKind.UNBALANCED: "compare the declared numbers with those found: its page has both",
         NeedKind.LATE: "its page says what holds it up",
+        SILENT: "check whether the app runs and its timer is on: sluice doctor",
     }
 )
 _LETTERS_OF_JOBS: Final = frozenset({"x", "z"})
@@ -65,7 +68,12 @@ class Need:
     @property
     def is_of_job(self) -> bool:
         """Return whether it is about a job."""
-        return self.kind.partition("-")[0] in _LETTERS_OF_JOBS
+        return is_kind_of_job(self.kind)
+
+
+def is_kind_of_job(kind: str) -> bool:
+    """Return whether needs of this kind are about jobs."""
+    return kind.partition("-")[0] in _LETTERS_OF_JOBS
 
 
 def name_kind(kind: str) -> str:

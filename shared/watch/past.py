@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from shared.watch.needs import Need
+from shared.watch.needs import SILENT, Need, is_kind_of_job, name_kind
 from shared.watch.points import Act, Hour, PointAt
 
 #: A point may be later than promised by this: a tick begins late, and its write takes time.
@@ -33,6 +33,16 @@ class Stood(NamedTuple):
     is_grave: bool
     first: datetime
     last: datetime | None
+
+    @property
+    def words(self) -> str:
+        """Return its kind in words."""
+        return name_kind(self.kind)
+
+    @property
+    def is_of_job(self) -> bool:
+        """Return whether it is about a job."""
+        return is_kind_of_job(self.kind)
 
 
 class PastMoment(NamedTuple):
@@ -65,6 +75,16 @@ def list_gaps(hours: Sequence[Hour], since: datetime, until: datetime) -> list[G
     return [
         Gap(max(since, one.since), min(until, one.until)) for one in known if one.until > since and one.since < until
     ]
+
+
+def find_silence(hours: Sequence[Hour], now: datetime) -> Need | None:
+    """Return the need that the tick is silent, if it is. None also where no tick of the last hours recorded anything."""
+    points = list_points(hours)
+    if not points or not is_silent(points[-1], now):
+        return None
+    last = points[-1]
+    found = f"it has written nothing since {last.at:%Y-%m-%d %H:%M:%S} UTC, and promised to by {last.promised:%H:%M:%S}"
+    return Need(SILENT, "the tick", found, now, last.at, is_grave=is_down(last, now))
 
 
 def is_silent(last: PointAt, now: datetime) -> bool:

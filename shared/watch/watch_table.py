@@ -9,14 +9,14 @@ A need and its mark in the hour are written together or not at all. All other co
 own writer, and none is read before it is written. So a write that is done twice changes nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from azure.data.tables import TableClient, TableTransactionError, UpdateMode
 
-from shared.azure import MOST_GROUP_ROWS, GroupOperation, error_code, expecting_an_answer, write_group
+from shared.azure import MOST_GROUP_ROWS, GroupOperation, date_of, error_code, expecting_an_answer, write_group
 from shared.watch.needs import Need, NeedKind, sort_needs
 from shared.watch.points import (
     Act,
@@ -54,6 +54,8 @@ class Standing:
     more: Sequence[str] = ()
     #: The hours that were read with them, in the order of time.
     hours: Sequence[Hour] = ()
+    #: When they were read, by the clock of storage. None: it named no time.
+    named: datetime | None = None
 
 
 class WatchTable:
@@ -108,17 +110,19 @@ class WatchTable:
         Where more than MOST_NEEDS stand, a request more for each kind behind them: many needs of one kind hide no other.
         """
         low, hours = (_FIRST, 0) if since is None else (hour_key(since), _MOST_HOURS)
-        rows, has_more = self._page(low, MOST_NEEDS + hours)
-        found = [_need_of(row) for row in rows if row["RowKey"] >= _FIRST]
-        more: list[str] = []
-        if has_more:
+        replies: list[Any] = []
+        rows, has_more = self._page(low, MOST_NEEDS + hours, reply=replies.append)
+        needs = [_need_of(row) for row in rows if row["RowKey"] >= _FIRST]
+        found, more = needs[:MOST_NEEDS], list[str]()
+        if has_more or len(needs) > MOST_NEEDS:
             last = found[-1].kind
             more.append(last)
             for kind in sorted(one for one in NeedKind if one > last):
                 others, are_more = self._page(f"1|{kind}|", _MOST_OF_A_KIND, f"1|{kind}~")
                 found += map(_need_of, others)
                 more += [kind] if are_more else []
-        return Standing(sort_needs(found), more, [read_hour(row) for row in rows if row["RowKey"] < _FIRST])
+        named = date_of(replies[-1]) if replies else None
+        return Standing(sort_needs(found), more, [read_hour(row) for row in rows if row["RowKey"] < _FIRST], named)
 
     def read_hours(self, since: datetime, until: datetime) -> list[Hour]:
         """Return the hours of a time in their order, both ends included. One request for a thousand."""
@@ -140,12 +144,15 @@ class WatchTable:
             ).by_page()
             write_group(self._table, [("delete", dict(row)) for row in next(pages, ())])
 
-    def _page(self, low: str, most: int, high: str = _LAST) -> tuple[list[Mapping[str, Any]], bool]:
+    def _page(
+        self, low: str, most: int, high: str = _LAST, reply: Callable[[Any], object] = lambda _reply: None
+    ) -> tuple[list[Mapping[str, Any]], bool]:
         with expecting_an_answer("read the needs"):
             pages = self._table.query_entities(
                 "PartitionKey eq @partition and RowKey ge @low and RowKey lt @high",
                 parameters={"partition": _PARTITION, "low": low, "high": high},
                 results_per_page=most,
+                raw_response_hook=reply,
             ).by_page()
             rows: list[Mapping[str, Any]] = list(next(pages, ()))
         # Of the library's iterator of pages.

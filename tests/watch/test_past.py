@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from hypothesis import given, strategies as st
 
 from shared.watch import (
     Act,
@@ -14,12 +15,11 @@ from shared.watch import (
     PointAt,
     Stood,
     find_moment,
-    is_down,
-    is_silent,
     list_gaps,
     list_stood,
 )
-from shared.watch.points import HOUR, Change, Opened
+from shared.watch.past import is_down, is_silent
+from shared.watch.points import HOUR, Change, Opened, hour_of
 from tests.ledger.builders import NOON
 from tests.watch.conftest import minute as at
 
@@ -132,3 +132,33 @@ def test_a_moment_has_its_point_its_needs_and_the_acts_around():
     assert find_moment(hours, at(45)).stood == []
     assert find_moment(hours, at(45)).gap == Gap(at(30), at(45))
     assert find_moment([], at(5)).point is None
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.booleans(), st.booleans()), max_size=20),
+    st.lists(st.booleans(), min_size=4, max_size=4),
+)
+def test_whatever_marks_are_lost_the_picture_ends_with_what_stands(events, reads):
+    """Each mark may be lost, and a tick reads what stands at some of the full hours; no need ends before it began."""
+    standing, hours = set(), {at(60 * number): ([], None) for number in range(4)}
+    for number, (name, begins, is_lost) in enumerate(events):
+        moment = at(11 * number + 1)
+        for hour_at in hours:
+            if reads[hours_index(hour_at)] and at(11 * (number - 1) + 1) < hour_at <= moment:
+                names = tuple(("x-paused", one, True) for one in sorted(standing))
+                hours[hour_at] = (hours[hour_at][0], Opened(names, {"x-paused": len(names)}))
+        (standing.add if begins else standing.discard)(name)
+        if not is_lost:
+            mark = began if begins else ended
+            hours[hour_of(moment)][0].append(mark(11 * number + 1, name))
+    now = at(239)
+    needs = [Need(NeedKind.PAUSED, name, "", now) for name in standing]
+    made = [hour(begin=begin, changes=tuple(changes), opened=opened) for begin, (changes, opened) in hours.items()]
+    found = list_stood(made, now, needs)
+    assert sorted(one.about for one in found if one.last is None) == sorted(standing)
+    assert all(one.first <= (one.last or now) <= now for one in found)
+
+
+def hours_index(moment):
+    """Return which hour it is."""
+    return int((moment - NOON) / HOUR)
