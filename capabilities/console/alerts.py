@@ -36,6 +36,8 @@ class Alert:
     seen_at: datetime | None = None
     #: An alert that is not grave is a notice: nothing is lost by waiting.
     is_grave: bool = True
+    #: Where a person says that it is done. Empty: it ends by itself.
+    done: str = ""
 
 
 def find_alerts(  # noqa: PLR0913 - each is another part of the snapshot
@@ -89,9 +91,10 @@ def _of_workers(fleet: Fleet, queues: Sequence[QueueLook], now: datetime, link: 
 
 def _of_needs(standing: Standing, link: _Link) -> Iterator[Alert]:
     for need in standing.needs:
-        address = link("job", job=need.about) if need.is_of_job else link("now")
+        done = link("need", kind=need.kind, about=need.about)
+        address = link("job", job=need.about) if need.is_of_job else done
         found = f"{need.about}: {need.found}"
-        yield Alert(need.words, found, need.remedy, address, need.since, need.at, need.is_grave)
+        yield Alert(need.words, found, need.remedy, address, need.since, need.at, need.is_grave, done)
     for kind in standing.more:
         shown = sum(need.kind == kind for need in standing.needs)
         state = kind.partition("-")[2]

@@ -122,7 +122,7 @@ class Application:
             return self._send(page)
         if isinstance(page, str):
             return redirect(page, 303)
-        moving = render(page.template, {**page.values, "link": visit.link, "now": visit.now})
+        moving = render(page.template, {**page.values, "link": visit.link, "now": visit.now, "person": person})
         version = blake2b(moving.encode(), digest_size=12).hexdigest()
         if is_look and request.if_none_match.contains(version):
             return Response(status=304, headers={"ETag": f'"{version}"'})

@@ -121,13 +121,22 @@ class Tick:
     first: Sequence[Step]
     last: Sequence[Step]
     clock: Clock
+    #: Hears what failed first, or nothing.
+    judge: Callable[[str], object]
 
     def run(self) -> None:
         """Run every step. Raise the first error only after all were tried."""
+        failed = list[str]()
+
+        def note(error: Exception) -> None:
+            failed.append(f"{describe_error(error)} at {place(error)}")
+            tell(events.TICK_FAILED, error=describe_error(error), at=place(error))
+
         with because(Cause.SWEEP):
-            all_tried(
-                self._steps(), lambda error: tell(events.TICK_FAILED, error=describe_error(error), at=place(error))
-            )
+            try:
+                all_tried(self._steps(), note)
+            finally:
+                self.judge("".join(failed[:1]))
 
     def _steps(self) -> Iterator[Callable[[], object]]:
         due = Due()
@@ -185,6 +194,7 @@ def build_tick(stages: AppStages, net: Net, parts: Sequence[BuiltPart] = ()) -> 
             lambda due, _began: stores.replay_stepper.follow_due(due.of(REPLAY_POINTER), REPLAYS_TAKE.total_seconds()),
         ],
         clock=stages.clock,
+        judge=stages.tasks.recorder.judge,
     )
 
 

@@ -249,6 +249,7 @@ class Stores(Closing):
             replayer=Replayer(self.parked_table, self.parking.stages, wake),
             clock=self.clock,
             pause=pause,
+            watch=self.watch,
             owner=draw_owner(kind),
         )
 

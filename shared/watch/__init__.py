@@ -9,9 +9,11 @@ Reading order:
 """
 
 from shared.watch.needs import (
+    TICK as TICK,
     Need as Need,
     NeedKind as NeedKind,
     cut_found as cut_found,
+    is_kind_of_job as is_kind_of_job,
     name_kind as name_kind,
     sort_needs as sort_needs,
 )

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from shared.watch.needs import SILENT, Need, is_kind_of_job, name_kind
+from shared.watch.needs import SILENT, TICK, Need, is_kind_of_job, name_kind
 from shared.watch.points import Act, Hour, PointAt
 
 #: A point may be later than promised by this: a tick begins late, and its write takes time.
@@ -84,7 +84,7 @@ def find_silence(hours: Sequence[Hour], now: datetime) -> Need | None:
         return None
     last = points[-1]
     found = f"it has written nothing since {last.at:%Y-%m-%d %H:%M:%S} UTC, and promised to by {last.promised:%H:%M:%S}"
-    return Need(SILENT, "the tick", found, now, last.at, is_grave=is_down(last, now))
+    return Need(SILENT, TICK, found, now, last.at, is_grave=is_down(last, now))
 
 
 def is_silent(last: PointAt, now: datetime) -> bool:

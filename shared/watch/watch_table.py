@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from azure.core.exceptions import ResourceNotFoundError
 from azure.data.tables import TableClient, TableTransactionError, UpdateMode
 
 from shared.azure import MOST_GROUP_ROWS, GroupOperation, date_of, error_code, expecting_an_answer, write_group
@@ -90,6 +91,14 @@ class WatchTable:
             except TableTransactionError as refusal:
                 if error_code(refusal) != "ResourceNotFound":
                     raise
+
+    def find(self, kind: str, about: str) -> Need | None:
+        """Return a need, or None: it stands no more. One request."""
+        with expecting_an_answer(f"read what {about!r} needs"):
+            try:
+                return _need_of(self._table.get_entity(_PARTITION, _row_key(kind, about)))
+            except ResourceNotFoundError:
+                return None
 
     def record(self, at: datetime, point: Point, opened: Sequence[Need] | None = None) -> None:
         """Write what a tick saw, and the needs at the beginning of its hour if it read them."""

@@ -5,6 +5,7 @@ from shared.operating.parked_acts import ParkedOperator
 from shared.operating.replay import Replayer, nobody
 from shared.operating.replay_record import ReplayTable
 from shared.pending import PendingTable
+from shared.watch import WatchTable
 
 
 def build_operator(process, stages, clock, pause, wake=nobody):
@@ -20,6 +21,7 @@ def build_operator(process, stages, clock, pause, wake=nobody):
         replayer=Replayer(process.parked, stages, wake),
         clock=clock,
         pause=pause,
+        watch=WatchTable(table("decisions")),
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from shared.app.recorder import Recorder
 from shared.concurrency import Stretch
 from shared.pending import Due
-from shared.watch import list_gaps
+from shared.watch import TICK, Need, NeedKind, list_gaps
 from shared.watch.points import HOUR
 from tests.ledger.builders import NOON
 from tests.watch.conftest import minute as at
@@ -120,3 +120,46 @@ def test_old_rows_are_removed_once_a_day():
         ticks.tick(minute)
     assert ticks.kept.removed == 2
     assert timedelta(hours=1) == HOUR
+
+
+class Noted:
+    """A watch that keeps which needs stand."""
+
+    def __init__(self):
+        self.stands, self.requests = {}, 0
+
+    def begin(self, need):
+        """Keep it."""
+        self.requests += 1
+        self.stands[need.kind] = need.found
+
+    def end(self, kind, _about, _at):
+        """Forget it."""
+        self.requests += 1
+        self.stands.pop(kind, None)
+
+
+def test_ticks_that_fail_twice_need_a_person_until_one_does_not():
+    """A failure that passes by itself wakes nobody, and a tick that is well makes no request."""
+    noted = Noted()
+    recorder = Recorder(watch=noted, clock=SimpleNamespace(now=lambda: NOON))
+    seen = []
+    for failed in ("", "gate 'x': broken", "", "a", "b", "c", "", "", "a"):
+        recorder.judge(failed)
+        seen.append(noted.stands.get(NeedKind.TICK_FAILS, ""))
+    assert seen == ["", "", "", "", "b", "c", "", "", ""]
+    assert noted.requests == 3
+
+
+def test_a_new_process_ends_what_a_former_one_told_of_the_tick():
+    """It reads the needs at the full hour. A replay that stopped a day ago is off the list then, too."""
+    failing = Need(NeedKind.TICK_FAILS, TICK, "x", NOON)
+    stopped = [Need(NeedKind.REPLAY_STOPPED, name, "x", moment) for name, moment in (("old", at(-1450)), ("new", NOON))]
+    kept, ended = Kept(), []
+    kept.read = lambda: SimpleNamespace(needs=[failing, *stopped])
+    kept.end = lambda kind, about, _at: ended.append((kind, about))
+    recorder = Recorder(watch=kept, clock=SimpleNamespace(now=lambda: NOON))
+    recorder.run(Due(at=NOON))
+    recorder.judge("")
+    recorder.judge("")
+    assert ended == [(NeedKind.REPLAY_STOPPED, "old"), (NeedKind.TICK_FAILS, TICK)]

@@ -15,7 +15,18 @@ from rich.table import Table
 
 from shared.app import Stores
 from shared.operating import AuditedAct
-from shared.watch import KEPT, Need, NeedKind, PastMoment, Standing, find_moment, find_silence, name_kind, sort_needs
+from shared.watch import (
+    KEPT,
+    Need,
+    NeedKind,
+    PastMoment,
+    Standing,
+    find_moment,
+    find_silence,
+    is_kind_of_job,
+    name_kind,
+    sort_needs,
+)
 from tools.cli.gate_view import moment as show_moment
 from tools.cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, connected, end, moment
 from tools.cli.screen import Screen, clean
@@ -23,7 +34,7 @@ from tools.cli.screen import Screen, clean
 DoneOption = Annotated[
     str,
     typer.Option(
-        "--done", metavar="JOB", help="Take this job off the list; the tick puts one back that is open and in need."
+        "--done", metavar="JOB", help="Take this off the list; the tick puts back a job that is open and in need."
     ),
 ]
 
@@ -122,10 +133,13 @@ def _then_document(then: PastMoment) -> dict[str, Any]:
 def _take_off(job: str, by: str, why: str, settings: Path | None) -> None:
     with connected(settings) as connections:
         stores = Stores(connections)
-        if stores.ledger.read(job) is None:
-            end(f"there is no job {job!r}: nothing was done")
+        kinds = {need.kind for need in stores.watch.read().needs if need.about == job}
+        # More may stand than are read at once.
+        kinds |= set(filter(is_kind_of_job, NeedKind)) if stores.ledger.read(job) else set()
+        if not kinds:
+            end(f"there is no job {job!r}, and nothing of this name needs a person: nothing was done")
         with stores.audit.record(AuditedAct(by, "need done", job, why)) as act:
-            for kind in NeedKind:
+            for kind in sorted(kinds):
                 stores.watch.end(kind, job, stores.clock.now())
             act.result = "taken off the list"
 
