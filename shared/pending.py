@@ -199,6 +199,8 @@ class Due:
     pointers: list[Pointer] = field(default_factory=list)
     #: Whether a job is open, whose pointer may be due later.
     is_job_open: bool = False
+    #: When it was read, by the clock of storage.
+    at: datetime | None = None
 
     def of(self, kind: str) -> list[Pointer]:
         """Return the pointers of one kind, the oldest first."""
@@ -267,6 +269,7 @@ class Followers:
         now = self._clock.of_reply(named_time)
         if now + read.ahead > limit + SLOW:
             found, _ = table.read_known(now + read.ahead, read.most)
+        due.at = now
         due.pointers += [pointer for pointer in found if pointer.due <= now]
         due.is_job_open |= any(self._means_open(pointer) for pointer in found)
 

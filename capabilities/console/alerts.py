@@ -13,7 +13,7 @@ from shared.concurrency import Fleet
 from shared.ledger import JobState
 from shared.operating import Overview, QueueLook
 from shared.parked import CauseSums
-from shared.watch import Standing, name_kind
+from shared.watch import Standing, find_silence, name_kind
 
 #: A tick follows each pointer within a minute or two.
 TICK_SILENT: Final = timedelta(minutes=5)
@@ -36,6 +36,8 @@ class Alert:
     seen_at: datetime | None = None
     #: An alert that is not grave is a notice: nothing is lost by waiting.
     is_grave: bool = True
+    #: Where a person says that it is done. Empty: it ends by itself.
+    done: str = ""
 
 
 def find_alerts(  # noqa: PLR0913 - each is another part of the snapshot
@@ -51,7 +53,7 @@ def find_alerts(  # noqa: PLR0913 - each is another part of the snapshot
 ) -> list[Alert]:
     """Return the alerts, the grave ones first."""
     found = [
-        *_of_tick(work, now, link),
+        *_of_tick(work, standing, now, link),
         *_of_workers(fleet, queues, now, link),
         *_of_needs(standing, link),
         *_of_gates(gates, link),
@@ -60,8 +62,12 @@ def find_alerts(  # noqa: PLR0913 - each is another part of the snapshot
     return sorted(found, key=lambda alert: not alert.is_grave)
 
 
-def _of_tick(work: OpenWork, now: datetime, link: _Link) -> Iterator[Alert]:
-    if work.oldest is not None and now - work.oldest > TICK_SILENT:
+def _of_tick(work: OpenWork, standing: Standing, now: datetime, link: _Link) -> Iterator[Alert]:
+    # By the time of the reading: what was read an hour ago says nothing of now.
+    silence = find_silence(standing.hours, standing.named or now)
+    if silence is not None:
+        yield Alert(silence.words, silence.found, silence.remedy, link("now"), is_grave=silence.is_grave)
+    elif work.oldest is not None and now - work.oldest > TICK_SILENT:
         yield Alert(
             "tick silent",
             "the tick does not follow work that is due",
@@ -85,9 +91,10 @@ def _of_workers(fleet: Fleet, queues: Sequence[QueueLook], now: datetime, link: 
 
 def _of_needs(standing: Standing, link: _Link) -> Iterator[Alert]:
     for need in standing.needs:
-        address = link("job", job=need.about) if need.is_of_job else link("now")
+        done = link("need", kind=need.kind, about=need.about)
+        address = link("job", job=need.about) if need.is_of_job else done
         found = f"{need.about}: {need.found}"
-        yield Alert(need.words, found, need.remedy, address, need.since, need.at, need.is_grave)
+        yield Alert(need.words, found, need.remedy, address, need.since, need.at, need.is_grave, done)
     for kind in standing.more:
         shown = sum(need.kind == kind for need in standing.needs)
         state = kind.partition("-")[2]

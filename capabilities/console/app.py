@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import Any, Final
 from wsgiref.types import StartResponse
 
+from markupsafe import Markup
 from werkzeug.exceptions import Conflict, Forbidden, HTTPException, InternalServerError, ServiceUnavailable
 from werkzeug.http import dump_options_header
 from werkzeug.routing import Map, MapAdapter, RequestRedirect, Rule
@@ -28,6 +29,7 @@ from shared.usage import price
 #: A page that looks again gets its moving part alone.
 PART: Final = "part"
 _STATIC: Final = "static"
+_INSET: Final = "<!--inset-->"
 #: Tells a page that this process is there. No request to storage.
 _ALIVE: Final = "alive"
 
@@ -120,10 +122,14 @@ class Application:
             return self._send(page)
         if isinstance(page, str):
             return redirect(page, 303)
-        moving = render(page.template, {**page.values, "link": visit.link, "now": visit.now})
+        moving = render(page.template, {**page.values, "link": visit.link, "now": visit.now, "person": person})
         version = blake2b(moving.encode(), digest_size=12).hexdigest()
         if is_look and request.if_none_match.contains(version):
             return Response(status=304, headers={"ETag": f'"{version}"'})
+        if page.inset:
+            # Text of others is escaped, so the mark is the template's own.
+            inset = render(page.inset, {**page.values, "link": visit.link})
+            moving = Markup(moving.replace(_INSET, inset))  # noqa: S704 - both are made by templates that escape
         html = render(
             "part.html" if is_look else "base.html",
             {

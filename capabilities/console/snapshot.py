@@ -9,7 +9,7 @@ fleet's knowledge.
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from threading import Lock
 from typing import Final, Generic, TypeVar
@@ -21,7 +21,7 @@ from shared.operating import Overview, QueueLook, read_queue
 from shared.parked import Causes, Entry
 from shared.pending import DISPATCH_POINTER, FINISH_POINTER, JOB_POINTER, REPLAY_POINTER, Pointer
 from shared.topology import URGENT, submission_queue, work_queue_names
-from shared.watch import Standing
+from shared.watch import Standing, hour_of
 
 #: Open jobs that Now shows.
 MOST_OPEN: Final = 50
@@ -31,6 +31,7 @@ MOST_ROWS: Final = 10
 MOST_POINTS: Final = 400
 #: Looks of an idle page for one at the index of open work. An even number: the needs are read at each odd one.
 _EACH: Final = 6
+_DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 #: Seconds for which a failure is the answer of all who ask.
 _FAILED_FOR: Final = 1.0
 _OPEN_KINDS: Final = frozenset({JOB_POINTER, DISPATCH_POINTER, FINISH_POINTER})
@@ -121,7 +122,7 @@ class Snapshot:
         gates = stores.gate_reader()
         monotonic = self._clock.monotonic
         self._fleet = Part[Fleet](self._read_fleet, monotonic)
-        self._needs = Part[Standing](lambda _known: stores.watch.read(), monotonic)
+        self._needs = Part[Standing](self._read_needs, monotonic)
         self._queues = Part[Sequence[QueueLook]](self._read_queues, monotonic)
         self._open = Part[OpenWork](self._read_open, monotonic)
         self._gates = Part[Sequence[Overview]](lambda _known: gates.read(), monotonic)
@@ -182,6 +183,14 @@ class Snapshot:
 
     def _read_fleet(self, known: Fleet | None) -> Fleet:
         return self._stores.fleet.read(known.in_force if known else None)
+
+    def _read_needs(self, known: Standing | None) -> Standing:
+        """Read the needs and the last day, later only the hours that may have changed. By the time of storage."""
+        now = self._clock.now()
+        oldest, since = now - _DAY, (known.hours[-1].at - _HOUR if known and known.hours else now - _DAY)
+        read = self._stores.watch.read(max(oldest, since))
+        kept = [one for one in known.hours if hour_of(oldest) <= one.at < hour_of(since)] if known else []
+        return replace(read, hours=[*kept, *read.hours], named=self._clock.of_reply(read.named))
 
     def _read_queues(self, _known: Sequence[QueueLook] | None) -> Sequence[QueueLook]:
         client = self._stores.connections.queues

@@ -123,13 +123,22 @@ class Tick:
     first: Sequence[Step]
     last: Sequence[Step]
     clock: Clock
+    #: Hears what failed first, or nothing.
+    judge: Callable[[str], object]
 
     def run(self) -> None:
         """Run every step. Raise the first error only after all were tried."""
+        failed = list[str]()
+
+        def note(error: Exception) -> None:
+            failed.append(f"{describe_error(error)} at {place(error)}")
+            tell(events.TICK_FAILED, error=describe_error(error), at=place(error))
+
         with because(Cause.SWEEP):
-            all_tried(
-                self._steps(), lambda error: tell(events.TICK_FAILED, error=describe_error(error), at=place(error))
-            )
+            try:
+                all_tried(self._steps(), note)
+            finally:
+                self.judge("".join(failed[:1]))
 
     def _steps(self) -> Iterator[Callable[[], object]]:
         due = Due()
@@ -173,6 +182,9 @@ def build_tick(stages: AppStages, net: Net, parts: Sequence[BuiltPart] = ()) -> 
             lambda due, _began: stages.fronts.recall(due.of(FRONT_POINTER)),
         ],
         last=[
+            # Before what may take its time: a point that comes late looks as if no tick ran.
+            lambda due, _began: tuning.run() if due.is_job_open or stages.tasks.stranded.find() else None,
+            lambda due, _began: stages.tasks.recorder.run(due),
             lambda due, _began: net.run(due.of(NET_POINTER), NET_TAKES.total_seconds()),
             lambda _due, _began: drain_poison_queues(stages),
             lambda due, _began: orphans.run(due.of(ORPHANS_POINTER)),
@@ -181,12 +193,12 @@ def build_tick(stages: AppStages, net: Net, parts: Sequence[BuiltPart] = ()) -> 
             lambda _due, _began: keeper.look_for_containers(),
             lambda _due, _began: keeper.look_for_queues(),
             lambda _due, _began: keeper.drain_leftovers(),
-            lambda due, _began: tuning.run() if due.is_job_open or stages.tasks.stranded.find() else None,
             *more,
             # At the end, because it waits for the effects of a wave.
             lambda due, _began: stores.replay_stepper.follow_due(due.of(REPLAY_POINTER), REPLAYS_TAKE.total_seconds()),
         ],
         clock=stages.clock,
+        judge=stages.tasks.recorder.judge,
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from threading import Event
 
+from shared.app.recorder import Recorder
 from shared.app.stores import VISIBILITY, Stores
 from shared.azure import read_front
 from shared.concurrency import LOOK_EVERY, Following, Foresight, Gauge, QueueDepths, Tuning
@@ -90,12 +91,17 @@ class Tasks:
             rules=stores.rules,
             depths=QueueDepths([stores.connections.queues.get_queue_client(name) for name in names], self.clock).sample,
             pushback=stores.connections.pushback,
-            record=stores.traces.record,
+            record=self.recorder.note,
             clock=self.clock,
             budget=stores.day_budget(self.settings.budget_per_day),
             lane=self.stores.urgent.depth,
             top_up=self.top_up.run,
         )
+
+    @cached_property
+    def recorder(self) -> Recorder:
+        """Writes down what each tick saw."""
+        return Recorder(watch=self.stores.watch, clock=self.clock)
 
     @cached_property
     def waking(self) -> Waking:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.azure import BlobStore, Connections, expecting_an_answer
 from shared.clock import Clock, Closing, SystemClock
-from shared.concurrency import FleetTable, Recorder, RulesBlob
+from shared.concurrency import FleetTable, RulesBlob
 from shared.dequeue import CONTAINER, BlobSlots, WorkQueue
 from shared.errors import LedgerError, NewerVersionError
 from shared.gate import (
@@ -132,7 +132,7 @@ class Stores(Closing):
         self.results, self.groups = ResultStore(self.container("results")), GroupBlobs(self.container("results"))
         self.so_far = SoFarStore(self.container("results"))
         self.totals = TotalsTable(table("totals"))
-        self.audit = AuditTable(table("audit"), self.clock)
+        self.audit = AuditTable(table("audit"), self.clock, self.watch.note_act)
 
         self.gates = Gates(lambda name: BlobStore(self.container("gates"), name))
         self.held = HeldTable(table("held"))
@@ -159,7 +159,6 @@ class Stores(Closing):
         self.halts = Halts(ledger=self.ledger, fleet=self.fleet, pending=self.pending, clock=self.clock)
         self.rules = RulesBlob(self.container("settings"))
         self.timetables = Timetables(BlobStore(self.container("settings"), TIMETABLES))
-        self.traces = Recorder(self.container("settings"))
         self.slots = BlobSlots(self.container(CONTAINER), self.clock)
         self.speeds = Speeds(lambda name: BlobStore(self.container("settings"), f"speed/{name}"))
         self.usage = table("usage")
@@ -310,6 +309,7 @@ class Stores(Closing):
             fleet=self.fleet,
             clock=self.clock,
             pause=pause,
+            watch=self.watch,
             owner=draw_owner(kind),
         )
 

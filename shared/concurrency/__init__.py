@@ -44,11 +44,11 @@ from shared.concurrency.shares import (
 )
 from shared.concurrency.tuning import (
     QueueDepths as QueueDepths,
-    Recorder as Recorder,
     Stretch as Stretch,
     Trace as Trace,
     TraceHeader as TraceHeader,
     Tuning as Tuning,
     read as read,
+    trace_of as trace_of,
     write as write,
 )

@@ -337,6 +337,8 @@ class Worker:
     cpu: float | None = None
     chunks: int = 0
     stored: int = 0
+    transactions: int = 0
+    failed: int = 0
     #: The part of the full rate at which it works, by the slowest resource.
     share: float = 1.0
     #: By room.
@@ -360,6 +362,8 @@ def worker_row(worker: Worker) -> Row:
         "stored": float(worker.stored),
         "share": worker.share,
         # Left out where nothing failed, which is nearly always.
+        **({"failed": worker.failed} if worker.failed else {}),
+        **({"transactions": float(worker.transactions)} if worker.transactions else {}),
         **({"resting": msgspec.json.encode(worker.resting).decode()} if worker.resting else {}),
         **({"version": worker.version} if worker.version else {}),
     }
@@ -377,6 +381,8 @@ def _worker_of(row: Mapping[str, Any]) -> Worker:
         # A process of an earlier version reports none.
         chunks=int(row.get("chunks", 0)),
         stored=int(row.get("stored", 0)),
+        transactions=int(row.get("transactions", 0)),
+        failed=int(row.get("failed", 0)),
         share=float(row.get("share", 1.0)),
         resting=decode(row.get("resting", "{}"), dict[str, Resting]),
         version=row.get("version", ""),

@@ -49,6 +49,9 @@ class WorkCounts:
     #: Chunks whose payload was read, and the stored bytes of these payloads.
     chunks: int = 0
     stored: int = 0
+    #: Transactions of these chunks, and messages that failed.
+    transactions: int = 0
+    failed: int = 0
     #: By room: messages that are hidden after a failure, and until when.
     resting: Mapping[str, Resting] = field(default_factory=dict)
 
@@ -85,7 +88,7 @@ class Gauge:
     def __init__(self, clock: Clock, cpu_seconds: Callable[[], float] = time.process_time) -> None:
         self._clock, self._cpu_seconds, self._lock = clock, cpu_seconds, Lock()
         self._in_flight, self._done, self._busy = 0, 0, 0.0
-        self._chunks, self._stored = 0, 0
+        self._chunks, self._stored, self._transactions, self._failures = 0, 0, 0, 0
         self._failed: list[tuple[datetime, str]] = []
         self._read_at, self._cpu_then = clock.monotonic(), cpu_seconds()
 
@@ -113,15 +116,17 @@ class Gauge:
                 self._done += 1
                 self._busy += self._clock.monotonic() - began
 
-    def weigh(self, stored: int) -> None:
-        """Count a chunk whose payload has so many stored bytes."""
+    def weigh(self, stored: int, transactions: int) -> None:
+        """Count a chunk whose payload has so many stored bytes and transactions."""
         with self._lock:
             self._chunks += 1
             self._stored += stored
+            self._transactions += transactions
 
     def note_failed(self, room: str, until: datetime) -> None:
         """Count a message of a room that failed, and is hidden until then."""
         with self._lock:
+            self._failures += 1
             self._failed.append((until, room))
 
     def _count_resting(self) -> dict[str, Resting]:
@@ -139,7 +144,15 @@ class Gauge:
             self._read_at, self._cpu_then = now, cpu
             cores = used / passed if passed > 0 else None
             return WorkCounts(
-                self._in_flight, self._done, self._busy, cores, self._chunks, self._stored, self._count_resting()
+                in_flight=self._in_flight,
+                done=self._done,
+                busy=self._busy,
+                cpu=cores,
+                chunks=self._chunks,
+                stored=self._stored,
+                transactions=self._transactions,
+                failed=self._failures,
+                resting=self._count_resting(),
             )
 
 
@@ -236,6 +249,8 @@ class Following:
             cpu=counted.cpu,
             chunks=counted.chunks,
             stored=counted.stored,
+            transactions=counted.transactions,
+            failed=counted.failed,
             resting=counted.resting,
             version=__version__,
             share=min((each.share for each in governors_of_work(self.pushback.governors()).values()), default=1.0),

@@ -1,11 +1,10 @@
 """The tick's part: sample the queues, decide, write the changes, record. It does nothing while no job is open.
 
-The trace: the arrivals on the work queues over time, one JSON line per stretch of time, for replay and forecasts.
+The trace: the arrivals on the work queues over time, one JSON line per stretch of time, for replay and forecasts. It is
+made from the points of ticks (`shared/watch`).
 
-The first line is the header. The format is in docs/concurrency.md. Times only move forward, so a line that was written
-twice, because the reply to its first write was lost, is read once.
-
-`Recorder` writes the trace: at most one appended line per tick, in one blob per day.
+The first line is the header. The format is in docs/concurrency.md. Times only move forward: of two stretches of one
+time, the first counts.
 
 Makes an observation from two samples of the queues and from the reports of the processes.
 
@@ -16,11 +15,9 @@ message. The rest makes no request.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
-from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
-from azure.storage.blob import ContainerClient
 from azure.storage.queue import QueueClient
 
 from shared.azure import Governor, Pushback, expecting_an_answer, governors_of_work
@@ -41,6 +38,7 @@ from shared.concurrency.rules import Observation, RuleInput, Rules, RulesBlob, U
 from shared.errors import TraceRefusedError
 from shared.telemetry import events, tell
 from shared.versions import decode
+from shared.watch import Hour, Point, list_points
 
 VERSION: Final = 1
 
@@ -71,6 +69,13 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cpu: float | None = None
     payload_bytes: float | None = None
     in_flight: int | None = None
+    #: The term that decided about the tasks.
+    binding: str = ""
+    #: Processes that worked.
+    processes: int = 0
+    transactions: int = 0
+    #: Messages that failed, and came again.
+    failed: int = 0
 
 
 class Trace(msgspec.Struct, frozen=True):
@@ -122,47 +127,16 @@ def _forward(stretches: Iterator[Stretch]) -> Iterator[Stretch]:
             last = stretch.at
 
 
-#: In the container `settings`.
-FOLDER: Final = "traces"
+def trace_of(hours: Iterable[Hour]) -> Trace | None:
+    """Return the trace of what ticks recorded in hours. None: no tick had work."""
+    points = ((one.at, one.point) for one in list_points(hours) if one.point is not None and one.point.seconds)
+    stretches = [_stretch_of(at, point) for at, point in points]
+    return Trace(TraceHeader(), list(_forward(iter(stretches)))) if stretches else None
 
 
-def name_of(day: datetime) -> str:
-    """Return the name of a day's trace."""
-    return f"{FOLDER}/{day:%Y-%m-%d}.ndjson"
-
-
-class Recorder:
-    """The traces of one installation."""
-
-    def __init__(self, container: ContainerClient) -> None:
-        self._container = container
-
-    def record(self, stretch: Stretch) -> None:
-        """Append a stretch to the trace of its day. Makes one request, four for the first stretch of a day."""
-        blob = self._container.get_blob_client(name_of(stretch.at))
-        with expecting_an_answer("append to the trace of the day"):
-            try:
-                blob.append_block(line(stretch))
-            except ResourceNotFoundError:
-                # Another tick may begin the day's trace between the two requests: its header is the same.
-                self._begin(name_of(stretch.at))
-                blob.append_block(line(stretch))
-
-    def _begin(self, name: str) -> None:
-        blob = self._container.get_blob_client(name)
-        try:
-            blob.create_append_blob(if_none_match="*")
-        except ResourceExistsError:
-            return
-        blob.append_block(line(TraceHeader()))
-
-    def read(self, day: datetime) -> bytes | None:
-        """Read a day's trace in its stored form, or return None without one."""
-        with expecting_an_answer(f"read the trace of {day:%Y-%m-%d}"):
-            try:
-                return self._container.get_blob_client(name_of(day)).download_blob().readall()
-            except ResourceNotFoundError:
-                return None
+def _stretch_of(at: datetime, point: Point) -> Stretch:
+    known = {name: getattr(point, name) for name in Stretch.__struct_fields__ if name != "at"}
+    return Stretch(at=at - timedelta(seconds=point.seconds), **known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +187,9 @@ class Seen:
     seconds: float = 0.0
     arrived: int = 0
     drained: int = 0
+    transactions: int = 0
+    failed: int = 0
+    processes: int = 0
 
 
 def add_waiting(depths: Depths, fleet: Fleet, now: datetime, lane: int = 0) -> Depths:
@@ -250,7 +227,7 @@ def observe(depths: Depths, fleet: Fleet, before: QueueReading | None, now: date
         payload_bytes=_payload_bytes(worked, fleet, depths.depth),
         in_flight=sum(worker.in_flight for worker in fresh) if fresh else None,
     )
-    return Seen(observation, seconds, arrived, done)
+    return Seen(observation, seconds, arrived, done, worked.transactions, worked.failed, len(fresh))
 
 
 class _Worked(NamedTuple):
@@ -260,19 +237,23 @@ class _Worked(NamedTuple):
     busy: float = 0.0
     chunks: int = 0
     stored: int = 0
+    transactions: int = 0
+    failed: int = 0
 
 
 def _since(before: QueueReading, workers: Sequence[Worker]) -> _Worked:
-    done, busy, chunks, stored = 0, 0.0, 0, 0
+    found = list[list[Any]]()
     for worker in workers:
         known = before.workers.get(worker.name)
         # A worker that started before that sample and is not in it had been forgotten. Its counts are history.
         if known is not None or worker.started_at >= before.at:
-            done += worker.done - (known.done if known else 0)
-            busy += worker.busy - (known.busy if known else 0.0)
-            chunks += worker.chunks - (known.chunks if known else 0)
-            stored += worker.stored - (known.stored if known else 0)
-    return _Worked(done, busy, chunks, stored)
+            then = _count(known) if known else _Worked()
+            found.append([new - old for new, old in zip(_count(worker), then, strict=True)])
+    return _Worked(*map(sum, zip(*found, strict=True))) if found else _Worked()
+
+
+def _count(worker: Worker) -> _Worked:
+    return _Worked(worker.done, worker.busy, worker.chunks, worker.stored, worker.transactions, worker.failed)
 
 
 def _payload_bytes(worked: _Worked, fleet: Fleet, depth: int) -> float | None:
@@ -467,4 +448,8 @@ def _stretch(since: datetime, seen: Seen, decision: Decision) -> Stretch:
         cpu=observation.cpu,
         payload_bytes=observation.payload_bytes,
         in_flight=observation.in_flight,
+        binding=decision.binding,
+        processes=seen.processes,
+        transactions=max(0, seen.transactions),
+        failed=max(0, seen.failed),
     )

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from shared.ledger.growth import describe_growth
 from shared.ledger.job_decisions import is_failed_entirely
 from shared.ledger.records import CLOSED, Job, JobState, Risk
-from shared.watch import Need, NeedKind, cut_found
+from shared.watch import Need, NeedKind, cut_found, is_kind_of_job
 
 _RISKS: Final[Mapping[Risk, str]] = MappingProxyType(
     {
@@ -76,7 +76,7 @@ def list_marked(marks: str | None) -> list[str]:
 
 
 #: A kind of a later version is left to instances of that version.
-_OURS: Final = frozenset(kind.value for kind in NeedKind)
+_OURS: Final = frozenset(kind.value for kind in NeedKind if is_kind_of_job(kind))
 
 
 def _read_marks(text: str | None) -> dict[str, str]:

@@ -536,7 +536,7 @@ class TableLedger:
                 if kind in needs:
                     self._watch.begin(needs[kind])
                 else:
-                    self._watch.end(kind, job.job)
+                    self._watch.end(kind, job.job, self._clock.now())
         except StorageUnavailableError as error:
             # The tick's look at the job does it again.
             tell(events.JOB_UNWATCHED, job=job.job, state=job.state.value, error=describe_error(error))

@@ -5,7 +5,7 @@ Rows are only added, never changed. So an operator's role needs no right to chan
 
 import secrets
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -17,6 +17,7 @@ from azure.data.tables import TableClient
 from shared.azure import expecting_an_answer
 from shared.clock import Clock
 from shared.errors import ActRepeatedError, StorageUnavailableError
+from shared.watch import Act
 
 #: The result of a command that is still running, or whose process died.
 STARTED: Final = "started"
@@ -57,8 +58,9 @@ class ActKey:
 class AuditTable:
     """The table of acts, one partition per month."""
 
-    def __init__(self, table: TableClient, clock: Clock) -> None:
-        self._table, self._clock = table, clock
+    def __init__(self, table: TableClient, clock: Clock, mark: Callable[[Act], object] | None = None) -> None:
+        """`mark`: gets each act that ended, for the picture of the day."""
+        self._table, self._clock, self._mark = table, clock, mark
 
     @contextmanager
     def record(self, command: AuditedAct, named: ActKey | None = None) -> Iterator[AuditedAct]:
@@ -86,6 +88,7 @@ class AuditTable:
         """Write the row of an act with its result, unless it is there: any number of processes may write it."""
         with expecting_an_answer(f"record {done.what} {done.target!r}"), suppress(ResourceExistsError):
             self._table.create_entity({**_key(named.at, named.nonce), **_columns(done)})
+            self._mark_end(done, named.at)
 
     def check_new(self, named: ActKey) -> None:
         """Raise ActRepeatedError if the act was attempted already. One request."""
@@ -138,6 +141,12 @@ class AuditTable:
             found = deque((one for one in acts_of(rows) if _is_wanted(one.act, who, about)), maxlen=most)
         return [*reversed(found)]
 
+    def _mark_end(self, act: AuditedAct, at: datetime) -> None:
+        # The audit has the act. Without an answer the picture of the day lacks a mark.
+        with suppress(StorageUnavailableError):
+            if self._mark is not None:
+                self._mark(Act(at, act.who, act.what, act.target, act.result))
+
     def _end(self, key: dict[str, str], command: AuditedAct) -> None:
         try:
             with expecting_an_answer(f"record the result of {command.what} {command.target!r}"):
@@ -146,6 +155,7 @@ class AuditTable:
             # The effect exists and the row names its author. An error now would say that nothing was done.
             command.details["unrecorded"] = "the result is not in the audit table"
             return
+        self._mark_end(command, self._clock.now())
         if found != command:
             command.details["unrecorded"] = "the audit has another result, which another process added"
 

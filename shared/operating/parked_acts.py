@@ -5,22 +5,32 @@ Reads the transactions of a parked entry for a person. They are other people's d
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain, islice
 from typing import Final
 
 from shared.clock import Clock, all_tried
 from shared.concurrency import FleetTable
-from shared.errors import ActStaleError, ContentionError, NotParkedError, RefusedError
+from shared.errors import ActStaleError, ContentionError, NotParkedError, RefusedError, StorageUnavailableError
 from shared.grammar import NAME, room_job
 from shared.ledger import Ledger
 from shared.messages import ChunkMessage
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
 from shared.operating.prefixes import complete_prefix
 from shared.operating.replay import Replayer, ReplayPace, Selection, choose, digest_entries
-from shared.operating.replay_record import LOOK, Replay, ReplayRun, ReplayTable, draw_owner, name_replay, stop
+from shared.operating.replay_record import (
+    LOOK,
+    Replay,
+    ReplayRun,
+    ReplayTable,
+    describe_fates,
+    draw_owner,
+    name_replay,
+    stop,
+)
 from shared.parked import (
     NO_JOB,
     CauseIndex,
@@ -38,6 +48,7 @@ from shared.payload import ReadChunk
 from shared.pending import REPLAY_POINTER, Pending, Pointer
 from shared.pipeline import ResultStore, find_done, read_parked
 from shared.topology import room_of_queue
+from shared.watch import Need, NeedKind, WatchTable, cut_found
 
 #: A pointer that has no row by then never gets one.
 ROW_WITHIN: Final = timedelta(minutes=5)
@@ -59,6 +70,8 @@ class ParkedOperator:
     fleet: FleetTable
     clock: Clock
     pause: Callable[[float], object]
+    #: Hears of replays that stop by themselves. None: nobody looks at it.
+    watch: WatchTable | None = None
     #: The name under which it steps replays.
     owner: str = field(default_factory=lambda: draw_owner("command"))
 
@@ -142,8 +155,15 @@ class ParkedOperator:
             # The pointer first: a row without it would wait for a person.
             self.pending.add(Pointer(REPLAY_POINTER, now, replay.id))
             asked = self.replays.insert(replay)
+            self._forget_stopped(selection, now)
             command.result = f"asked: `sluice parked replays` has what came of it, as {replay.id}"
         return asked
+
+    def _forget_stopped(self, selection: Selection, now: datetime) -> None:
+        """End the need that a former replay of the cause left. Without an answer it ends after a day."""
+        if self.watch is not None and selection.fingerprint:
+            with suppress(StorageUnavailableError):
+                self.watch.end(NeedKind.REPLAY_STOPPED, selection.fingerprint, now)
 
     def replay(self, selection: Selection, pace: ReplayPace, *, by: str, why: str = "") -> Iterator[Replay]:
         """Write a replay and step it to its end. Yield it after each part of a step."""
@@ -187,11 +207,18 @@ class ParkedOperator:
             clock=self.clock,
             pause=self.pause,
             owner=self.owner,
+            note_stopped=self._note_stopped,
         )
 
     def _read_window(self) -> int | None:
         feed = self.fleet.read().living_feed(self.clock.now())
         return feed.window if feed and feed.chunks else None
+
+    def _note_stopped(self, replay: Replay, now: datetime) -> None:
+        if self.watch is not None:
+            about, said = replay.selection.fingerprint or replay.id, describe_fates(replay.counts)
+            found = cut_found(f"replay {replay.id} stopped after {replay.taken:,} of {replay.entries:,}: {said}")
+            self.watch.begin(Need(NeedKind.REPLAY_STOPPED, about, found, now, is_grave=False))
 
     def stop_replay(self, replay: str, *, by: str, why: str = "", named: ActKey | None = None) -> Replay:
         """Have a replay stop: its next step ends it. What is on its queue stays there."""

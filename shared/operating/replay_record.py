@@ -419,6 +419,8 @@ class ReplayRun:
     clock: Clock
     pause: Callable[[float], object]
     owner: str
+    #: Notes that a replay stopped by itself.
+    note_stopped: Callable[[Replay, datetime], object]
 
     def step(self, replay: Replay, until: float = inf) -> Replay:
         """Go on with a replay up to a moment of the monotonic clock. Return its last row."""
@@ -501,6 +503,9 @@ class ReplayRun:
         return self._write(known)
 
     def _finish(self, known: Replay) -> Replay:
+        if known.state is not ReplayState.STOPPING and any(wave.is_last for wave in known.waves[-1:]):
+            # Before the row: whoever ends it after a crash writes the same.
+            self.note_stopped(known, self._now)
         ended = self._write(end(known, self._now))
         self.table.remove_old()
         return ended

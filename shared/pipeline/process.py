@@ -149,7 +149,7 @@ class Tools:
     #: Writes that the first chunk of an opening begins.
     note_first: Callable[[FirstChunkMark], object]
     #: Counts the stored bytes of a chunk.
-    weigh: Callable[[int], object]
+    weigh: Callable[[int, int], object]
     clock: Clock
     #: Waits so many seconds.
     pause: Callable[[float], object] = time.sleep
@@ -362,7 +362,7 @@ class Processor:
             if run is None:
                 return None
             with self._tools.read(work) as parts:
-                self._tools.weigh(work.stored)
+                self._tools.weigh(work.stored, work.items)
                 ran = self._run_parts(run, turns, parts)
                 if ran.left or run.resting:
                     return self._leave(run, ran, requests, put_off)

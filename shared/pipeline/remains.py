@@ -68,7 +68,7 @@ class Remains:
     def remove(self, job: Job) -> Iterator[None]:
         """Remove all that is there of an erased job, and yield after each group. Its event stays until it is sent."""
         self.list.tell(job)
-        self.watch.end_all(job.job)
+        self.watch.end_all(job.job, job.erased_at or job.listed_at or job.accepted_at)
         yield from self.bytes.remove_kept(job)
         yield from self._remove_published(job)
         yield from remove_folder(self.bytes.container("outputs"), f"{job.job}/")

@@ -18,6 +18,7 @@ from shared.ledger import Job
 from shared.topology import POISON_SUFFIX, WAKE, rooms, submission_queue, topology
 from shared.usage.bill import Prices, add, count_requests, price, take_counts, useful
 from shared.usage.diary import MOST_UNNOTED
+from shared.watch import IDLE_EVERY
 
 DAY: Final = 86_400
 #: The tick's two queries: gates that hold work, and due pointers.
@@ -140,6 +141,8 @@ def idle_day(installation: Installation) -> list[Asker]:
 
 def _app(one: Installation) -> list[Asker]:
     ticks, queues = DAY // one.tick_seconds, one.poison_queues
+    # A point of each quarter, and at each hour the needs that stand.
+    recorded = DAY // (60 * IDLE_EVERY) + DAY // 3_600
     looks, net = queues * DAY // (60 * POISON_MINUTES), min(one.rooms, ROOMS_A_TICK) * ticks
     # The urgent lane is one more.
     depths = (one.work_queues + 1) * DAY // (3_600 * DEPTHS_HOURS)
@@ -151,6 +154,10 @@ def _app(one: Installation) -> list[Asker]:
         *([Asker(Who.APP, "tick: the rooms in turn", useful(queue=net))] if net else []),
         Asker(Who.APP, "tick: depths of the work queues, once an hour", useful(queue=depths)),
         *(Asker(Who.APP, f"tick: {meaning}", useful(table=number)) for meaning, number in own),
+        Asker(
+            Who.APP, "tick: what it saw, each quarter of an hour, and what stands, each hour", useful(table=recorded)
+        ),
+        Asker(Who.APP, "tick: what was recorded long ago, once a day", useful(table=1)),
         Asker(Who.APP, "tick: payloads without a submission, once a day", _payload_sweep(one.rooms)),
         Asker(Who.APP, "tick: old notes of deliveries, once a day", useful(table=1)),
         # Its rows, the entries, and the note that both agree. A process that starts reads the note.
@@ -165,7 +172,7 @@ def _app(one: Installation) -> list[Asker]:
             Who.APP,
             "notes of its own request counts",
             useful(
-                table=(REQUESTS_OF_A_TICK * ticks + sum(number for _, number in own) + looks + net + depths)
+                table=(REQUESTS_OF_A_TICK * ticks + sum(number for _, number in own) + looks + net + depths + recorded)
                 // MOST_UNNOTED
             ),
         ),

@@ -9,12 +9,14 @@ from typing import Final
 
 
 class NeedKind(StrEnum):
-    """The kinds of needs of jobs, as the keys have them. The keys sort as a page does, so late ones come last.
+    """The kinds of needs, as the keys have them. The keys sort as a page does, so late ones come last.
 
-    Kinds of a later version are shown by the words in their keys. They begin with an earlier letter: a fault of the
-    installation comes before a fault of a job.
+    A fault of the installation comes before a fault of a job. Kinds of a later version are shown by the words in their
+    keys.
     """
 
+    TICK_FAILS = "b-tick-fails"
+    REPLAY_STOPPED = "c-replay-stopped"
     FAILED = "x-failed"
     PAUSED = "x-paused"
     PLANLESS = "x-planless"
@@ -22,14 +24,21 @@ class NeedKind(StrEnum):
     LATE = "z-late"
 
 
+#: No row has it: it follows from the last point.
+SILENT: Final = "a-tick-silent"
+#: What both needs of the tick are about.
+TICK: Final = "the tick"
 #: The way out, in one sentence.
 _REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
     {
+        NeedKind.TICK_FAILS: "look into the log for sluice.tick.failed: the rest of the tick goes on",
+        NeedKind.REPLAY_STOPPED: "its page says why; correct the workload, deploy, then replay again",
         NeedKind.FAILED: "find the cause, mend it, then replay what is parked",
         NeedKind.PAUSED: "find the cause, mend it, then resume the job",
         NeedKind.PLANLESS: "have its publisher send the submission again",
         NeedKind.UNBALANCED: "compare the declared numbers with those found: its page has both",
         NeedKind.LATE: "its page says what holds it up",
+        SILENT: "check whether the app runs and its timer is on: sluice doctor",
     }
 )
 _LETTERS_OF_JOBS: Final = frozenset({"x", "z"})
@@ -65,7 +74,12 @@ class Need:
     @property
     def is_of_job(self) -> bool:
         """Return whether it is about a job."""
-        return self.kind.partition("-")[0] in _LETTERS_OF_JOBS
+        return is_kind_of_job(self.kind)
+
+
+def is_kind_of_job(kind: str) -> bool:
+    """Return whether needs of this kind are about jobs."""
+    return kind.partition("-")[0] in _LETTERS_OF_JOBS
 
 
 def name_kind(kind: str) -> str:

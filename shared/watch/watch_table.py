@@ -1,20 +1,39 @@
-"""The partition `watch` of the table `decisions`: a row for each need, `1|<kind>|<id>`. One request reads all of them.
+"""The partition `watch` of the table `decisions`: a row for each need, `1|<kind>|<id>`, and one for each hour, `0|<hour>`.
 
-A row is a hint with a time; the job's own row is the truth. It is written without a condition, by any process, in any
-order, after the job's row. So a crash or a slow writer leaves a row that is wrong, until the tick next reads the job.
+One range query reads the last hours and the needs behind them, so a first page costs one request.
 
-Keys that begin with `0|` are those of hours, which a later version writes. So no reader begins before `1|`.
+The row of a need is a hint with a time; the job's own row is the truth. It is written without a condition, by any process,
+in any order, after the job's row. So a crash or a slow writer leaves a row that is wrong, until the tick next reads the job.
+
+A need and its mark in the hour are written together or not at all. All other columns of an hour are merged, each by its
+own writer, and none is read before it is written. So a write that is done twice changes nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
-from azure.data.tables import TableClient, UpdateMode
+from azure.core.exceptions import ResourceNotFoundError
+from azure.data.tables import TableClient, TableTransactionError, UpdateMode
 
-from shared.azure import expecting_an_answer
+from shared.azure import MOST_GROUP_ROWS, GroupOperation, date_of, error_code, expecting_an_answer, write_group
 from shared.watch.needs import Need, NeedKind, sort_needs
+from shared.watch.points import (
+    Act,
+    Change,
+    Hour,
+    Point,
+    hour_key,
+    pack_act,
+    pack_change,
+    pack_open,
+    pack_point,
+    read_hour,
+)
+
+#: Rows of hours are kept so long.
+KEPT: Final = timedelta(days=35)
 
 #: Needs of one reading.
 MOST_NEEDS: Final = 200
@@ -22,6 +41,9 @@ MOST_NEEDS: Final = 200
 _MOST_OF_A_KIND: Final = 5
 _PARTITION: Final = "watch"
 _FIRST, _LAST = "1|", "2|"
+#: Hours that a first page reads: a day, and the one that has begun.
+_MOST_HOURS: Final = 25
+_REPLACE: Final = {"mode": UpdateMode.REPLACE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +53,10 @@ class Standing:
     needs: Sequence[Need]
     #: The kinds of which there are more.
     more: Sequence[str] = ()
+    #: The hours that were read with them, in the order of time.
+    hours: Sequence[Hour] = ()
+    #: When they were read, by the clock of storage. None: it named no time.
+    named: datetime | None = None
 
 
 class WatchTable:
@@ -41,7 +67,7 @@ class WatchTable:
         self._table = table
 
     def begin(self, need: Need) -> None:
-        """Write a need, also over its row of before."""
+        """Write a need, also over its row of before, and its mark in the hour."""
         row = {
             "PartitionKey": _PARTITION,
             "RowKey": _row_key(need.kind, need.about),
@@ -51,18 +77,25 @@ class WatchTable:
         }
         if need.since is not None:
             row["since"] = need.since.isoformat()
+        change = Change(need.at, need.kind, need.about, need.is_grave, begins=True)
         with expecting_an_answer(f"note that {need.about!r} needs a person"):
-            self._table.upsert_entity(row, mode=UpdateMode.REPLACE)
+            write_group(self._table, [("upsert", row, _REPLACE), _merge(need.at, pack_change(change))])
 
-    def end(self, kind: str, about: str) -> None:
-        """Remove a need. One that is gone is no error."""
+    def end(self, kind: str, about: str, at: datetime) -> None:
+        """Remove a need, and mark its end in the hour. For one that is gone nothing is marked."""
+        change = Change(at, kind, about, is_grave=False, begins=False)
+        gone = {"PartitionKey": _PARTITION, "RowKey": _row_key(kind, about)}
         with expecting_an_answer(f"note that {about!r} needs no person any more"):
-            self._table.delete_entity(_PARTITION, _row_key(kind, about))
+            try:
+                write_group(self._table, [("delete", gone), _merge(at, pack_change(change))])
+            except TableTransactionError as refusal:
+                if error_code(refusal) != "ResourceNotFound":
+                    raise
 
-    def end_all(self, about: str) -> None:
+    def end_all(self, about: str, at: datetime) -> None:
         """Remove every need about a job that is erased: of each kind, also those of a later version."""
         for kind in self._kinds_about(about):
-            self.end(kind, about)
+            self.end(kind, about, at)
 
     def count_about(self, about: str) -> int:
         """Return how many needs there are about a job. One request a thousand needs of all jobs."""
@@ -78,33 +111,88 @@ class WatchTable:
             keys = [row["RowKey"].split("|", 2) for row in rows]
         return [kind for _, kind, name in keys if name == about]
 
-    def read(self) -> Standing:
-        """Return the needs, by one request mostly.
+    def find(self, kind: str, about: str) -> Need | None:
+        """Return a need, or None: it stands no more. One request."""
+        with expecting_an_answer(f"read what {about!r} needs"):
+            try:
+                return _need_of(self._table.get_entity(_PARTITION, _row_key(kind, about)))
+            except ResourceNotFoundError:
+                return None
+
+    def record(self, at: datetime, point: Point, opened: Sequence[Need] | None = None) -> None:
+        """Write what a tick saw, and the needs at the beginning of its hour if it read them."""
+        columns = pack_point(at, point) | ({} if opened is None else pack_open(opened))
+        self._note(at, columns, "record what this tick saw")
+
+    def note_act(self, act: Act) -> None:
+        """Mark an act in its hour."""
+        self._note(act.at, pack_act(act), f"mark {act.what} {act.target!r}")
+
+    def _note(self, at: datetime, columns: Mapping[str, str], words: str) -> None:
+        with expecting_an_answer(words):
+            self._table.upsert_entity(_hour_row(at, columns), mode=UpdateMode.MERGE)
+
+    def read(self, since: datetime | None = None) -> Standing:
+        """Return the needs, and the hours since a moment, by one request mostly.
 
         Where more than MOST_NEEDS stand, a request more for each kind behind them: many needs of one kind hide no other.
         """
-        found, has_more = self._page(_FIRST, MOST_NEEDS)
-        more: list[str] = []
-        if has_more:
+        low, hours = (_FIRST, 0) if since is None else (hour_key(since), _MOST_HOURS)
+        replies: list[Any] = []
+        rows, has_more = self._page(low, MOST_NEEDS + hours, reply=replies.append)
+        needs = [_need_of(row) for row in rows if row["RowKey"] >= _FIRST]
+        found, more = needs[:MOST_NEEDS], list[str]()
+        if has_more or len(needs) > MOST_NEEDS:
             last = found[-1].kind
             more.append(last)
             for kind in sorted(one for one in NeedKind if one > last):
                 others, are_more = self._page(f"1|{kind}|", _MOST_OF_A_KIND, f"1|{kind}~")
-                found += others
+                found += map(_need_of, others)
                 more += [kind] if are_more else []
-        return Standing(sort_needs(found), more)
+        named = date_of(replies[-1]) if replies else None
+        return Standing(sort_needs(found), more, [read_hour(row) for row in rows if row["RowKey"] < _FIRST], named)
 
-    def _page(self, low: str, most: int, high: str = _LAST) -> tuple[list[Need], bool]:
+    def read_hours(self, since: datetime, until: datetime) -> list[Hour]:
+        """Return the hours of a time in their order, both ends included. One request for a thousand."""
+        with expecting_an_answer(f"read what was recorded since {since:%Y-%m-%d %H} h"):
+            rows = self._table.query_entities(
+                "PartitionKey eq @partition and RowKey ge @low and RowKey le @high",
+                parameters={"partition": _PARTITION, "low": hour_key(since), "high": hour_key(until)},
+            )
+            return [read_hour(row) for row in rows]
+
+    def remove_old(self, now: datetime) -> None:
+        """Remove the hours that are kept no longer: one request, and one more where there are some."""
+        with expecting_an_answer("remove what was recorded long ago"):
+            pages = self._table.query_entities(
+                "PartitionKey eq @partition and RowKey lt @old",
+                parameters={"partition": _PARTITION, "old": hour_key(now - KEPT)},
+                select=["PartitionKey", "RowKey"],
+                results_per_page=MOST_GROUP_ROWS,
+            ).by_page()
+            write_group(self._table, [("delete", dict(row)) for row in next(pages, ())])
+
+    def _page(
+        self, low: str, most: int, high: str = _LAST, reply: Callable[[Any], object] = lambda _reply: None
+    ) -> tuple[list[Mapping[str, Any]], bool]:
         with expecting_an_answer("read the needs"):
             pages = self._table.query_entities(
                 "PartitionKey eq @partition and RowKey ge @low and RowKey lt @high",
                 parameters={"partition": _PARTITION, "low": low, "high": high},
                 results_per_page=most,
+                raw_response_hook=reply,
             ).by_page()
-            rows = list(next(pages, ()))
+            rows: list[Mapping[str, Any]] = list(next(pages, ()))
         # Of the library's iterator of pages.
-        has_more = bool(pages.continuation_token)  # type: ignore[attr-defined]
-        return [_need_of(row) for row in rows], has_more
+        return rows, bool(pages.continuation_token)  # type: ignore[attr-defined]
+
+
+def _hour_row(at: datetime, columns: Mapping[str, str]) -> dict[str, str]:
+    return {"PartitionKey": _PARTITION, "RowKey": hour_key(at), **columns}
+
+
+def _merge(at: datetime, columns: Mapping[str, str]) -> GroupOperation:
+    return "upsert", _hour_row(at, columns), {"mode": UpdateMode.MERGE}
 
 
 def _row_key(kind: str, about: str) -> str:

@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -20,7 +20,7 @@ from shared.messages import Delivery
 from shared.operating.replay import ReplayPace, Selection
 from shared.parked.entry import ACCEPT, chunk_key, job_note
 from shared.publish import Publisher
-from shared.watch import Need, NeedKind
+from shared.watch import KEPT, Need, NeedKind, Point
 from shared.workloads import Line, Rejected
 from tests.faults.sales import PERMANENT, LinedSales
 from tests.faults.world import SMALL, sales
@@ -87,8 +87,11 @@ def names(provisioned_settings):
         operator.run.step(operator.stop_replay(asked.id, by="ann"))
         # That of a dead feeder, which hinders no other test.
         stores.fleet.note_feed(FeedRow(until=now, since=now, by="json", jobs={"": 1}, waiting={"": 2}))
-        need = Need(NeedKind.LATE, open_, "its deadline has passed", now, now)
+        need = Need(NeedKind.LATE, open_, "its deadline has passed", now - timedelta(minutes=30), now)
         stores.watch.begin(need)
+        # A tick, and twenty minutes without one.
+        for minutes, point in ((40, Point(second=0, promise=180, depth=1)), (20, Point(second=0, promise=1020))):
+            stores.watch.record(now - timedelta(minutes=minutes), point)
     for words in (["ids", "next", f"json-{stamp}"], ["gate", "open", f"json-{stamp}", "--yes"]):
         assert CliRunner().invoke(app, words, env=provisioned_settings).exit_code == 0
     yield {
@@ -100,10 +103,12 @@ def names(provisioned_settings):
         "FINGERPRINT": entry.fingerprint,
         "SEQUENCE": f"json-{stamp}",
         "GATE": f"json-{stamp}",
+        "MOMENT": f"{now - timedelta(minutes=25):%Y-%m-%dT%H:%MZ}",
     }
     with Connections.parse(provisioned_settings) as connections, Stores(connections) as stores:
         stores.fleet.forget_feed()
-        stores.watch.end(need.kind, need.about)
+        stores.watch.end(need.kind, need.about, now)
+        stores.watch.remove_old(now + KEPT + timedelta(hours=2))
 
 
 @pytest.fixture(scope="module")

@@ -1,14 +1,14 @@
 """`sluice now`: what needs a person, in the words of the console's first page."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.ledger import Job
-from shared.watch import Need, NeedKind
+from shared.watch import KEPT, Act, Need, NeedKind, Point
 
 AT = datetime(2031, 3, 1, 12, tzinfo=UTC)
 NOTICE = Need(NeedKind.LATE, "now-waits", "little time is left before its deadline", AT, is_grave=False)
@@ -20,10 +20,12 @@ def watch(provisioned):
     """The needs that stand, without those of other tests."""
     with Connections(provisioned.connection_string) as connections, Stores(connections) as stores:
         for need in stores.watch.read().needs:
-            stores.watch.end(need.kind, need.about)
+            stores.watch.end(need.kind, need.about, AT)
+        # Of apps that other tests let tick.
+        stores.watch.remove_old(datetime.now(UTC) + KEPT + timedelta(hours=1))
         yield stores.watch
         for need in (NOTICE, PAUSED):
-            stores.watch.end(need.kind, need.about)
+            stores.watch.end(need.kind, need.about, AT)
 
 
 def test_a_person_sees_what_needs_one_and_a_script_gets_a_status(sluice, watch):
@@ -76,3 +78,29 @@ def test_a_program_reads_the_same(sluice, watch):
         "since": AT.isoformat(),
         "at": AT.isoformat(),
     }
+
+
+def test_a_person_sees_what_was_then(sluice, watch):
+    """The needs, the acts around, and that no tick ran."""
+    at = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=3)
+    watch.record(at - timedelta(minutes=30), Point(second=0, promise=180, depth=400, tasks=7))
+    watch.begin(Need(NeedKind.PAUSED, "now-paused", "x", at - timedelta(minutes=10)))
+    watch.note_act(Act(at + timedelta(minutes=1), "ann", "gate open", "now-gate", "opened"))
+    found = sluice("now", "--at", f"{at:%Y-%m-%dT%H:%M:%SZ}")
+    assert found.returncode == 0
+    assert f"at {at:%Y-%m-%d %H:%M:%S} UTC\nno tick is recorded from" in found.stdout
+    assert "400 messages waited, 7 tasks were allowed" in found.stdout
+    assert "now-paused\tjob paused" in found.stdout
+    assert sluice("now", "--at", "yesterday").returncode == 2
+    assert "nothing is kept" in sluice("now", "--at", "2020-01-01T00:00Z").stdout
+    watch.end(NeedKind.PAUSED, "now-paused", at)
+
+
+def test_a_tick_that_is_silent_is_a_need(sluice, watch):
+    """Grave once no tick can still be running."""
+    now = datetime.now(UTC)
+    watch.record(now - timedelta(minutes=5), Point(second=0, promise=180))
+    assert (sluice("now").returncode, "tick silent (notice)" in sluice("now").stdout) == (0, True)
+    watch.remove_old(now + KEPT + timedelta(hours=1))
+    watch.record(now - timedelta(minutes=40), Point(second=0, promise=180))
+    assert sluice("now").returncode == 1

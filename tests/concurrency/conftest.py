@@ -73,9 +73,3 @@ def _empty(connections):
     settings = connections.blobs.get_container_client("settings")
     for name in list(settings.list_blob_names()):
         settings.delete_blob(name)
-
-
-@pytest.fixture
-def recording(fleet):
-    """The recorder of the fleet's installation."""
-    return Stores(fleet.connections).traces

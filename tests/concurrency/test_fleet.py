@@ -2,7 +2,6 @@
 
 from collections import Counter
 from contextlib import contextmanager
-from datetime import timedelta
 
 import pytest
 
@@ -13,7 +12,7 @@ from shared.azure.pushback import STORAGE
 from shared.concurrency.fleet import GOVERNOR, FleetChange, Worker, worker_row
 from shared.concurrency.following import Foresight
 from shared.concurrency.rules import Unchanged
-from shared.concurrency.tuning import Stretch, read
+from shared.concurrency.tuning import Stretch
 from shared.errors import RulesRefusedError
 from tests.concurrency.conftest import NOON
 
@@ -178,6 +177,8 @@ def test_rates_come_from_what_processes_tell(fleet):
             latency=2.0,
             cpu=0.0,
             in_flight=0,
+            binding="rule",
+            processes=1,
         )
     ]
     assert decision.observation.drain_rate == pytest.approx(25 / 60)
@@ -408,7 +409,7 @@ def test_a_tick_knows_the_size_from_the_reports_and_else_from_the_last_decision(
     assert tuning.run().observation.payload_bytes == 2_000_000.0
     for stored in (100, 300):
         with worker.gauge.working():
-            worker.gauge.weigh(stored)
+            worker.gauge.weigh(stored, 1)
     fleet.clock.advance(seconds=11)
     worker.look()
     decision = tuning.run()
@@ -450,19 +451,6 @@ def test_a_version_is_one_text_for_ever(fleet):
     with pytest.raises(RulesRefusedError, match="version 2 belongs to other rules"):
         fleet.rules.put(FIVE.replace("tasks: 5", "tasks: 6"))
     assert (fleet.rules.text(1), fleet.rules.text(2), fleet.rules.text()) == (TEN, FIVE, None)
-
-
-# The recorder.
-
-
-def test_a_trace_is_read_as_it_was_recorded(recording):
-    """A line a stretch, a blob a day; a line that was written twice is read once."""
-    stretches = [Stretch(at=NOON + timedelta(minutes=n), seconds=60, arrived=n, latency=0.5) for n in range(3)]
-    for stretch in (*stretches, stretches[-1]):
-        recording.record(stretch)
-    found = read(recording.read(NOON).splitlines())
-    assert (found.header.what, found.stretches) == ("recorded", stretches)
-    assert recording.read(NOON + timedelta(days=1)) is None
 
 
 # Before a burst.

@@ -55,7 +55,7 @@ def test_a_look_that_ends_anywhere_is_made_good_by_the_next(fleet, provisioned):
         def run(connections):
             tuning = fleet.tuning()
             stores = Stores(connections)
-            tuning.fleet, tuning.rules, tuning.record = stores.fleet, stores.rules, stores.traces.record
+            tuning.fleet, tuning.rules = stores.fleet, stores.rules
             fleet.clock.advance(minutes=1)
             tuning.run()
             fleet.clock.advance(minutes=1)

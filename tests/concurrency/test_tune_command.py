@@ -12,9 +12,9 @@ from shared.app import Stores
 from shared.azure.pushback import Governor
 from shared.concurrency import FeedRow, parse
 from shared.concurrency.fleet import FleetChange, Resting, RulesInForce, Worker
-from shared.concurrency.tuning import Stretch
 from shared.errors import RulesRefusedError, SettingsError, SluiceError, TraceRefusedError
 from shared.operating.audit import acts_of
+from shared.watch import Point
 from tests.concurrency.conftest import NOON
 from tools.cli.main import app
 from tools.local.paths import ROOT
@@ -190,12 +190,18 @@ def test_shares_are_shown_with_what_waits_and_what_was_served(tune, fleet):
     assert "another one takes over" in tune("shares").stdout
 
 
-def test_a_dry_run_needs_no_installation(tune, recording, tmp_path):
+def record(fleet):
+    """Leave what a tick saw of a minute."""
+    seen = Point(second=0, promise=180, seconds=60, arrived=30, latency=0.5)
+    Stores(fleet.connections).watch.record(NOON + timedelta(minutes=1), seen)
+
+
+def test_a_dry_run_needs_no_installation(tune, fleet, tmp_path):
     """On the synthetic day, and on a recorded one."""
     said = json.loads(tune("dry-run", str(SAMPLE), "--json", settings={}).stdout)
     assert said["trace"] == "synthetic"
     assert [one["rules"] for one in said["outcomes"]] == ["version 1", "built in"]
-    recording.record(Stretch(at=NOON, seconds=60, arrived=30, latency=0.5))
+    record(fleet)
     trace = tmp_path / "trace.ndjson"
     trace.write_text(tune("trace", "2026-11-20").stdout)
     said = json.loads(tune("dry-run", str(SAMPLE), "--trace", str(trace), "--json", settings={}).stdout)
@@ -276,10 +282,10 @@ def test_a_load_that_makes_no_sense_is_refused_with_its_bound(tune, words, said)
     assert said in " ".join(done.stderr.replace("│", " ").split())
 
 
-def test_every_command_of_the_page_runs(tune, fleet, recording, monkeypatch):
+def test_every_command_of_the_page_runs(tune, fleet, monkeypatch):
     """As it stands there: after a day that was recorded."""
     monkeypatch.chdir(ROOT)
-    recording.record(Stretch(at=NOON, seconds=60, arrived=30, latency=0.5))
+    record(fleet)
     page = (ROOT / "docs" / "concurrency.md").read_text()
     commands = re.findall(r"^sluice tune (.+?)(?:  .*)?$", page, re.MULTILINE)
     assert len(commands) >= 8

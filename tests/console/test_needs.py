@@ -1,7 +1,10 @@
 """Now with many jobs: its first lines are those that need a person, however many others have just ended."""
 
 import re
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
+from html import unescape
 from types import SimpleNamespace
 
 import pytest
@@ -11,8 +14,9 @@ from shared.ledger import JobState
 from shared.ledger.table_ledger import JobList
 from shared.pending import JOB_POINTER, REPLAY_POINTER, Pointer
 from shared.watch import Need, NeedKind
-from tests.console.conftest import Installation
+from tests.console.conftest import HOST, Installation
 from tests.console.fillings import NOON, decide, make_entry, make_job, park, put_job
+from tests.console.test_acts import ORIGIN
 from tests.console.test_pages import words
 from tools.local.paths import ROOT
 
@@ -97,7 +101,7 @@ def test_a_need_that_begins_is_seen_by_an_idle_page(own_memory):
         seen, requests = house.count(lambda: visitor.look_again("/", shown))
         assert (seen.status_code, requests) == (200, 1)
         assert [line[:10] for _, line in lines_of(seen)] == ["job paused", "job unbala", "job late z", "parked 1 i"]
-        house.stores.watch.end(NeedKind.UNBALANCED, "uneven")
+        house.stores.watch.end(NeedKind.UNBALANCED, "uneven", NOON)
 
 
 def test_more_needs_than_a_page_has_are_one_line_for_each_kind(visitor, house):
@@ -114,7 +118,7 @@ def test_more_needs_than_a_page_has_are_one_line_for_each_kind(visitor, house):
     assert [line.split(":")[0] for _, line in shown if "job late" in line] == ["job late zz-late"]
     assert any(line.startswith("order stuck order-1: it waits for its payment") for _, line in shown)
     for need in begun:
-        watch.end(need.kind, need.about)
+        watch.end(need.kind, need.about, NOON)
 
 
 def test_a_replay_that_runs_is_no_silent_tick(visitor, house):
@@ -126,3 +130,33 @@ def test_a_replay_that_runs_is_no_silent_tick(visitor, house):
     house.clock.advance(10)
     assert "tick silent" in words(visitor.get("/"))
     house.stores.pending.remove(pointer)
+
+
+def send(visitor, address, **changes):
+    """Send the form of a page, as a browser does."""
+    page = visitor.get(address).text
+    hidden = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', page)
+    action = re.search(r'action="([^"]*/done)"', page)[1]
+    sent = {"Host": HOST, "Origin": ORIGIN, "Sec-Fetch-Site": "same-origin"}
+    fields = {name: unescape(value) for name, value in hidden} | {"why": "the bank knows"} | changes
+    return partial(visitor.client.post, action, data=fields, headers=sent)
+
+
+def test_a_person_who_is_done_takes_it_off_the_list(visitor, house):
+    """From its line on Now: audited, once, and only as it was seen. A tick that finds it again puts it back."""
+    watch = house.stores.watch
+    need = Need(NeedKind.REPLAY_STOPPED, "31464e0c", "replay r1 stopped after 1 of 460", NOON, is_grave=False)
+    watch.begin(need)
+    line = next(one for one in re.findall(r"<li class.*?</li>", visitor.get("/").text, re.DOTALL) if "31464e0c" in one)
+    address = re.search(r'href="([^"]*)">done with it', line)[1].removeprefix(visitor.folder)
+    assert "replay r1 stopped after 1 of 460" in words(visitor.get(address))
+    stale = send(visitor, address)
+    watch.begin(replace(need, found="replay r2 stopped after 9 of 9"))
+    assert stale().status_code == 409
+    done = send(visitor, address)
+    assert (done().status_code, watch.find(need.kind, need.about)) == (303, None)
+    assert done().status_code == 409
+    (act,) = house.stores.audit.newest(f"{NOON:%Y-%m}", 9, about="31464e0c")
+    assert (act.act.what, act.act.why, act.act.result) == ("need done", "the bank knows", "taken off the list")
+    gone = visitor.get(address)
+    assert (gone.status_code, "does not need a person any more" in gone.text) == (404, True)

@@ -2,7 +2,7 @@
 
 import re
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from html import unescape
 
 import pytest
@@ -10,13 +10,18 @@ import pytest
 from shared.concurrency import Rules, parse
 from shared.concurrency.fleet import Worker
 from shared.concurrency.rules import SAMPLE
-from shared.concurrency.tuning import Stretch
+from shared.watch import Point
 from tests.console.conftest import HOST
 from tests.console.hostile import TEXTS
 from tests.console.test_acts import ORIGIN, acts
 from tests.console.test_hostile import Markup
 
 DAY = datetime(2026, 11, 19, 8, tzinfo=UTC)
+
+
+def record(house, **seen):
+    """Leave what a tick saw of the minute from DAY on."""
+    house.stores.watch.record(DAY + timedelta(minutes=1), Point(second=0, promise=180, seconds=60, **seen))
 
 
 def find_address(visitor):
@@ -134,7 +139,7 @@ def test_a_text_that_is_no_rules_is_said_to_be_none(house, visitor, text):
 
 def test_a_recorded_day_is_replayed(house, visitor):
     """The day that the tick recorded, in UTC."""
-    house.stores.traces.record(Stretch(at=DAY, seconds=60, arrived=700, latency=0.5))
+    record(house, arrived=700, latency=0.5)
     reply = DryRun(visitor, SAMPLE, "2026-11-19").reply
     assert reply.status_code == 200
     assert "700 messages of the recorded day" in words(reply)
@@ -143,7 +148,7 @@ def test_a_recorded_day_is_replayed(house, visitor):
 @pytest.mark.parametrize(
     ("arrived", "day", "said"),
     [
-        (None, "2026-11-19", "nothing was recorded on 2026-11-19"),
+        (None, "2026-11-18", "nothing was recorded on 2026-11-18"),
         (0, "2026-11-19", "nothing arrived on 2026-11-19"),
         (200_001, "2026-11-19", "200,001 messages arrived on 2026-11-19, and a page replays 200,000 at most"),
         (None, "yesterday", "a day has the form 2026-11-20"),
@@ -152,7 +157,8 @@ def test_a_recorded_day_is_replayed(house, visitor):
 def test_a_day_that_cannot_be_replayed_is_refused(house, visitor, arrived, day, said):
     """With the way to go on."""
     if arrived is not None:
-        house.stores.traces.record(Stretch(at=DAY, arrived=arrived))
+        # Over the same minute.
+        record(house, arrived=arrived)
     tried = DryRun(visitor, SAMPLE, day)
     assert (tried.reply.status_code, tried.form, said in words(tried.reply)) == (400, None, True)
 
@@ -245,12 +251,13 @@ def test_requests_and_size(house, visitor):
     """Of the page, a dry run and a put."""
     page, requests = house.count(lambda: visitor.get("/rules"))
     assert (requests, len(page.text) < 60_000) == (2, True)
-    house.stores.traces.record(Stretch(at=DAY, seconds=60, arrived=700, latency=0.5))
+    record(house, arrived=700, latency=0.5)
     tried, requests = house.count(lambda: DryRun(visitor, SAMPLE, "2026-11-19"))
     # Two of the page that had the form.
     assert (requests, len(tried.reply.text) < 60_000) == (4, True)
     _, requests = house.count(tried.put)
-    assert requests == 6
+    # One marks the act in its hour.
+    assert requests == 7
 
 
 def test_the_sample_of_the_docs_is_the_one_of_the_page():

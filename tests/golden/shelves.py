@@ -718,6 +718,36 @@ class Needs(Shelf):
         return list(p.WatchTable(_table(connections, "decisions")).read().needs)
 
 
+class Hours(Shelf):
+    """What a tick saw of the work, with the marks of an act and of needs, and the report that it was taken from."""
+
+    tables = ("decisions",)
+    values = (
+        (v.LATER, v.POINT, v.ACT, v.NEEDS[:1]),
+        p.Worker(name="w2", at=v.NOON, started_at=v.NOON, in_flight=1, done=9, busy=1.5, transactions=900, failed=1),
+    )
+
+    def write(self, connections, stored):
+        (at, point, act, needs), worker = stored
+        watch = p.WatchTable(_table(connections, "decisions"))
+        watch.record(at, point, needs)
+        watch.note_act(act)
+        watch.begin(needs[0])
+        watch.end(needs[0].kind, needs[0].about, at)
+        p.FleetTable(_table(connections, "decisions")).report(worker)
+
+    def read(self, connections):
+        ((hour,), (worker,)) = (
+            p.WatchTable(_table(connections, "decisions")).read_hours(v.LATER, v.LATER),
+            p.FleetTable(_table(connections, "decisions")).read().workers,
+        )
+        (one,), (act,), (began, ended) = hour.points, hour.acts, hour.changes
+        assert (began.begins, ended.begins, hour.opened.names[0][:2]) == (True, False, began.key)
+        # A mark is of a tenth of a second.
+        assert abs(one.at - v.LATER) + abs(act.at - v.LATER) < timedelta(seconds=0.2)
+        return (v.LATER, one.point, act._replace(at=v.LATER), v.NEEDS[:1]), worker
+
+
 class Outputs(Shelf):
     """Parts and the manifest beside them."""
 
@@ -833,7 +863,7 @@ SHELVES = {
     for shelf in (
         Jobs, SmallJobs, Lines, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, CauseSums, Over,
         Fleet, Diary, Audit, Replays, Totals,
-        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Needs, Asides, Bounded, Halted, Erased, Waiting, Outputs, Gates, Timetables, Sequences, Rules,
+        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Needs, Hours, Asides, Bounded, Halted, Erased, Waiting, Outputs, Gates, Timetables, Sequences, Rules,
     )
 }  # fmt: skip
 _ZSTD = b"\x28\xb5\x2f\xfd"

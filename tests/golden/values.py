@@ -400,6 +400,24 @@ NEEDS = [
     p.Need(p.NeedKind.LATE, "nightly", "little time is left before its deadline", LATER, is_grave=False),
 ]
 
+POINT = p.Point(
+    second=0.25,
+    promise=180,
+    seconds=60.0,
+    arrived=12,
+    drained=9,
+    depth=3,
+    tasks=4,
+    oldest_age=2.5,
+    latency=0.1234,
+    binding="rule",
+    processes=2,
+    transactions=900,
+    failed=1,
+    release="0.5.0",
+)
+ACT = p.Act(LATER, "ann", "gate open", "nightly", "opened: epoch 3")
+
 SOUNDED = (
     p.Job(
         job="team-a~large",

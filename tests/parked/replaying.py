@@ -6,6 +6,7 @@ from shared.operating.parked_acts import ParkedOperator
 from shared.operating.replay import Replayer, nobody
 from shared.operating.replay_record import ReplayTable
 from shared.pending import PendingTable
+from shared.watch import WatchTable
 
 
 def build_operator(process, stages, clock, pause, wake=nobody):
@@ -22,6 +23,7 @@ def build_operator(process, stages, clock, pause, wake=nobody):
         fleet=FleetTable(table("decisions")),
         clock=clock,
         pause=pause,
+        watch=WatchTable(table("decisions")),
     )
 
 

@@ -9,6 +9,7 @@ from azure.data.tables import UpdateMode
 
 from shared.operating.replay import ReplayFate, ReplayPace, Selection, summarize_causes
 from shared.parked.entry import EntryState
+from shared.watch import NeedKind, WatchTable
 from tests.faults.plan import MODES, KilledError, Plan
 from tests.left_out import every_tenth
 from tests.parked.replaying import fates_of, replay_all
@@ -89,6 +90,13 @@ def test_a_replay_stops_at_the_first_that_comes_back_for_the_same_cause(make_war
     first, *others = ward.entries
     assert (first.state, first.replays, first.returns, first.attempts) == (EntryState.OPEN, 1, 1, 10)
     assert [(entry.state, entry.replays) for entry in others] == [(EntryState.OPEN, 0)] * 3
+    with ward.process(None) as process:
+        watch = WatchTable(process.connections.tables.get_table_client("decisions"))
+        need = watch.find(NeedKind.REPLAY_STOPPED, first.fingerprint)
+        assert " stopped after 1 of 4: " in need.found
+        # The next one that is begun for this cause ends it.
+        ward.operator(process, None).ask_replay(Selection(fingerprint=first.fingerprint), ReplayPace(), by="ann")
+        assert watch.find(NeedKind.REPLAY_STOPPED, first.fingerprint) is None
 
 
 def test_what_comes_back_for_its_cause_is_known_at_its_first_failure(make_ward):

@@ -291,7 +291,7 @@ class Process:
         parking = Parking(self.parked, world.clock, stages(send=self._send))
         self.processor = Processor(
             Tools(
-                weigh=lambda _stored: None,
+                weigh=lambda _stored, _items: None,
                 workloads=Workloads([world.workload]),
                 read=PayloadReader(PayloadStores(blobs.get_container_client), Memory(WORK)),
                 ledger=self.ledger,

@@ -35,7 +35,7 @@ class Night:
         )
         followers = Followers([(Range(PENDING, OVERDUE), stores.pending)], clock)
         followers.register(WARM_POINTER, lambda pointer, _until: self.warmer.follow(pointer))
-        self.tick = Tick(followers=followers, first=[], last=[], clock=clock).run
+        self.tick = Tick(followers=followers, first=[], last=[], clock=clock, judge=lambda _failed: None).run
         self.gate_tick = House(connections, clock=clock, signals=RecordedSignals(), parallel=1).tick.run
 
     def hold(self, gate=GATE, chunks=6_000):

@@ -1,6 +1,7 @@
 """A ledger and its watch, in tables of their own."""
 
 import uuid
+from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +10,11 @@ from azure.data.tables import TableServiceClient
 from shared.ledger import TableLedger
 from shared.watch import WatchTable
 from tests.ledger.builders import NOON
+
+
+def minute(number):
+    """Return the moment so many minutes after noon."""
+    return NOON + timedelta(minutes=number)
 
 
 class Clock:

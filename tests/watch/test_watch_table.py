@@ -28,7 +28,7 @@ def test_a_commit_writes_a_need_when_it_begins_and_ends(house):
     paused = house.ledger.commit(replace(running, **PAUSED))
     assert names(house) == [("x-paused", "nightly")]
     house.clock.at = at(1)
-    house.watch.end("x-paused", "nightly")
+    house.watch.end("x-paused", "nightly", NOON)
     still = house.ledger.commit(replace(paused, milliseconds=2))
     assert names(house) == []
     assert house.ledger.tell_needs(still)
@@ -79,7 +79,7 @@ def test_a_watch_that_does_not_answer_fails_no_job(house, monkeypatch, told):
     def refuse(*_given, **_named):
         raise ServiceRequestError("down")
 
-    monkeypatch.setattr(house.table, "upsert_entity", refuse)
+    monkeypatch.setattr("shared.watch.watch_table.write_group", refuse)
     paused = house.ledger.commit(replace(stored, **PAUSED))
     assert house.ledger.read("nightly").state is JobState.PAUSED
     assert [one["state"] for one in told(events.JOB_UNWATCHED)] == ["paused"]
@@ -111,6 +111,6 @@ def test_any_id_is_read_as_it_was_written(house, about):
     house.watch.begin(Need(NeedKind.PAUSED, about, "x", NOON))
     (need,) = house.watch.read().needs
     assert (need.kind, need.about) == ("x-paused", about)
-    house.watch.end(need.kind, need.about)
-    house.watch.end(need.kind, need.about)
+    house.watch.end(need.kind, need.about, NOON)
+    house.watch.end(need.kind, need.about, NOON)
     assert house.watch.read().needs == []

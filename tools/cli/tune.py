@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 
 from shared.app import Stores
-from shared.concurrency import BUILT_IN, Trace, lint, parse, read, write
+from shared.concurrency import BUILT_IN, Trace, lint, parse, read, trace_of, write
 from shared.errors import SettingsError, TraceRefusedError
 from shared.grammar import read_rooms
 from shared.operating import put_rules, warn_of_older_processes
 from shared.simulation import SEED, Outcome, Push, Simulation, bursty_day
 from shared.usage import load
+from shared.watch import KEPT, hours_of_day
 from tools.cli import tune_shares, tune_view as view
 from tools.cli.capacity import show_capacity
 from tools.cli.cost_idle import ROOMS
@@ -130,10 +131,10 @@ def get_trace(
     except ValueError as error:
         raise typer.BadParameter(f"{day!r} is not a day: use the form 2026-11-20") from error
     with connected(settings) as connections:
-        found = Stores(connections).traces.read(wanted)
+        found = trace_of(Stores(connections).watch.read_hours(*hours_of_day(wanted.date())))
     if found is None:
-        end(f"nothing was recorded on {wanted:%Y-%m-%d}: no job was open")
-    typer.echo(found.decode(), nl=False)
+        end(f"nothing was recorded on {wanted:%Y-%m-%d}: no job was open, or it is longer ago than {KEPT.days} days")
+    typer.echo(write(found).decode(), nl=False)
 
 
 @rules.command("get")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from capabilities.console.pages import gates, jobs, now, parked, records, replays, rules
+from capabilities.console.pages import gates, jobs, needs, now, parked, records, replays, rules
 from capabilities.console.visit import Download, Page
 from shared.app import Stores
 
@@ -34,6 +34,7 @@ class CapabilityPages:
 
 ROUTES: Final = (
     Route("/", "now", now.show_now),
+    Route("/need/<kind>/<about>", "need", needs.show_need),
     Route("/jobs", "jobs", jobs.show_jobs),
     Route("/job/<job>", "job", jobs.show_job),
     Route("/job/<job>/file/<kind>", "file", jobs.download),
@@ -53,6 +54,7 @@ ROUTES: Final = (
     Route("/gate/<gate>/open", "open_gate", gates.open_gate, "POST"),
     Route("/gate/<gate>/close", "close_gate", gates.close_gate, "POST"),
     Route("/gate/<gate>/plan", "plan", gates.plan_opening, "POST"),
+    Route("/need/<kind>/<about>/done", "end_need", needs.end_need, "POST"),
     Route("/job/<job>/pause", "pause", jobs.pause_job, "POST"),
     Route("/job/<job>/stop", "stop", jobs.stop_job, "POST"),
     Route("/job/<job>/rerun", "rerun", jobs.rerun_job, "POST"),

@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from hashlib import sha256
 from typing import Any, Final
@@ -14,11 +14,12 @@ from werkzeug.exceptions import BadRequest
 from capabilities.console.acts import read_form
 from capabilities.console.render import clean
 from capabilities.console.visit import Page, Visit
-from shared.concurrency import BUILT_IN, NONE, SAMPLE, Lint, Rules, RulesText, Trace, lint, read
+from shared.concurrency import BUILT_IN, NONE, SAMPLE, Lint, Rules, RulesText, Trace, lint, trace_of
 from shared.errors import ActStaleError, RulesRefusedError, TraceRefusedError
 from shared.operating import put_rules, warn_of_older_processes
 from shared.simulation import SPAN, Outcome, Push, Simulation, Span, bursty_day
 from shared.usage import price
+from shared.watch import KEPT, hours_of_day
 
 #: Decisions on one page.
 MOST: Final = 50
@@ -143,10 +144,11 @@ def _read_trace(visit: Visit, day: str) -> Trace:
         wanted = date.fromisoformat(day)
     except ValueError as error:
         raise BadRequest("a day has the form 2026-11-20") from error
-    stored = visit.view.stores.traces.read(datetime.combine(wanted, time(), UTC))
-    if stored is None:
-        raise TraceRefusedError(f"nothing was recorded on {wanted}: no job was open")
-    trace = read(stored.splitlines())
+    trace = trace_of(visit.view.stores.watch.read_hours(*hours_of_day(wanted)))
+    if trace is None:
+        raise TraceRefusedError(
+            f"nothing was recorded on {wanted}: no job was open, or it is longer ago than {KEPT.days} days"
+        )
     messages = sum(one.arrived for one in trace.stretches)
     if not messages:
         raise TraceRefusedError(f"nothing arrived on {wanted}: there is nothing to replay")

@@ -1,0 +1,213 @@
+"""The last hours on one axis: work, needs, acts, and the times without a tick, as shapes for pictures. Pure.
+
+A picture is a thousand units wide. It needs no script, and what it shows stands in a table below it.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import ceil
+from typing import Final, NamedTuple
+
+from shared.watch import Act, Gap, Hour, Need, Point, PointAt, Stood, hour_of, list_gaps, list_points, list_stood
+
+#: Hours that a person may choose.
+SPANS: Final = (1, 6, 24, 168)
+WIDTH, HEIGHT = 1000, 100
+#: Steps of a picture.
+_STEPS: Final = 288
+#: Lines of needs, and rows of the tables.
+_MOST_STOOD, MOST_ROWS = 8, 50
+_TIMES: Final = 6
+
+
+class _Kind(NamedTuple):
+    name: str
+    read: Callable[[Point], float]
+    #: Whether it is counted over the time of a point, and shown for a second.
+    is_rate: bool = False
+
+
+_KINDS: Final = (
+    _Kind("transactions a second", lambda point: point.transactions, is_rate=True),
+    _Kind("messages that wait", lambda point: point.depth),
+    _Kind("tasks allowed", lambda point: point.tasks),
+    _Kind("failed deliveries", lambda point: point.failed),
+)
+
+
+class Lane(NamedTuple):
+    """One value over time: its name, its greatest value, and a path."""
+
+    name: str
+    most: float
+    path: str
+
+
+class Bar(NamedTuple):
+    """A time: from where it begins to how wide it is, in its line."""
+
+    x: float
+    width: float
+    line: int
+    words: str
+    is_grave: bool = False
+
+
+class Sign(NamedTuple):
+    """A moment."""
+
+    x: float
+    words: str
+    kind: str
+
+
+class Row(NamedTuple):
+    """An hour in numbers: the greatest of each lane. None: no tick."""
+
+    at: datetime
+    values: Sequence[float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strip:
+    """The picture."""
+
+    since: datetime
+    until: datetime
+    hours: int
+    times: Sequence[datetime]
+    lanes: Sequence[Lane]
+    gaps: Sequence[Bar]
+    needs: Sequence[Bar]
+    #: Height of the lane of needs.
+    lines: int
+    signs: Sequence[Sign]
+    #: For the tables.
+    missed: Sequence[Gap]
+    stood: Sequence[Stood]
+    acts: Sequence[Act]
+    rows: Sequence[Row]
+    names: Sequence[str] = tuple(kind.name for kind in _KINDS)
+
+
+def draw_strip(hours: Sequence[Hour], standing: Iterable[Need] | None, now: datetime, span: int) -> Strip | None:
+    """Return the picture of the last hours. None: no tick has recorded anything."""
+    points = list_points(hours)
+    if not points:
+        return None
+    until, since = now, now - timedelta(hours=span)
+    axis = _Axis(since, (until - since).total_seconds())
+    missed = list_gaps(hours, since, until)
+    stood = [one for one in list_stood(hours, until, standing) if one.last is None or one.last > since]
+    shown = [one for one in points if since <= one.at]
+    acts = [act for hour in hours for act in hour.acts if act.at >= since]
+    needs = list(_draw_needs(axis, stood, until))
+    return Strip(
+        since=since,
+        until=until,
+        hours=span,
+        times=[since + (until - since) * n / _TIMES for n in range(_TIMES + 1)],
+        lanes=[_draw_lane(axis, kind, shown, missed) for kind in _KINDS],
+        gaps=[_bar(axis, *gap, 0, "no tick is recorded") for gap in missed],
+        needs=needs,
+        lines=1 + max((bar.line for bar in needs), default=0),
+        signs=[*_draw_acts(axis, acts), *_draw_releases(axis, shown)],
+        missed=missed,
+        stood=stood,
+        acts=acts[-MOST_ROWS:],
+        rows=_count_hours(shown, since),
+    )
+
+
+class _Axis(NamedTuple):
+    since: datetime
+    seconds: float
+
+    def place(self, at: datetime) -> float:
+        """Return where a moment is."""
+        part = (at - self.since).total_seconds() / self.seconds
+        return round(WIDTH * min(1.0, max(0.0, part)), 1)
+
+
+def _value(kind: _Kind, point: Point | None) -> float:
+    if point is None:
+        return 0.0
+    found = kind.read(point)
+    return found / point.seconds if kind.is_rate and point.seconds else found
+
+
+def _draw_lane(axis: _Axis, kind: _Kind, points: Sequence[PointAt], missed: Sequence[Gap]) -> Lane:
+    steps = [0.0] * _STEPS
+    for one in points:
+        seconds = one.point.seconds if one.point else 0.0
+        first = _step(axis, one.at - timedelta(seconds=seconds))
+        for step in range(first, max(first, _step(axis, one.at)) + 1):
+            steps[step] = max(steps[step], _value(kind, one.point))
+    most = max(steps)
+    empty = {step for gap in missed for step in range(_step(axis, gap.since) + 1, _step(axis, gap.until))}
+    return Lane(kind.name, most, "".join(_trace(steps, most, empty)))
+
+
+def _step(axis: _Axis, at: datetime) -> int:
+    return min(_STEPS - 1, int(axis.place(at) * _STEPS / WIDTH))
+
+
+def _trace(steps: Sequence[float], most: float, empty: set[int]) -> Iterator[str]:
+    """Yield a path of steps. Nothing is drawn through a time without a tick."""
+    is_down, last = False, -1
+    for step, value in enumerate(steps):
+        if step in empty:
+            if is_down:
+                yield f"H{_edge(step)}"
+            is_down = False
+            continue
+        height = HEIGHT - ceil((HEIGHT - 4) * value / most) if most else HEIGHT
+        if not is_down:
+            yield f"M{_edge(step)},{height}"
+        elif height != last:
+            yield f"H{_edge(step)}V{height}"
+        is_down, last = True, height
+    if is_down:
+        yield f"H{WIDTH}"
+
+
+def _edge(step: int) -> float:
+    return round(step * WIDTH / _STEPS, 1)
+
+
+def _bar(axis: _Axis, since: datetime, until: datetime, line: int, words: str, *, is_grave: bool = False) -> Bar:  # noqa: PLR0913 - of one shape
+    left = axis.place(since)
+    return Bar(left, round(max(3.0, axis.place(until) - left), 1), line, words, is_grave)
+
+
+def _draw_needs(axis: _Axis, stood: Sequence[Stood], until: datetime) -> Iterator[Bar]:
+    """Yield a bar for each need, in the first line that has room. The table has those for which none is left."""
+    free = [0.0] * _MOST_STOOD
+    for one in stood:
+        bar = _bar(axis, one.first, one.last or until, 0, f"{one.words} {one.about}", is_grave=one.is_grave)
+        line = next((number for number, edge in enumerate(free) if edge <= bar.x), None)
+        if line is not None:
+            free[line] = bar.x + bar.width
+            yield bar._replace(line=line)
+
+
+def _draw_acts(axis: _Axis, acts: Iterable[Act]) -> Iterator[Sign]:
+    for act in acts:
+        yield Sign(axis.place(act.at), f"{act.at:%H:%M} {act.what} {act.target}, {act.who}: {act.result}", "act")
+
+
+def _draw_releases(axis: _Axis, points: Iterable[PointAt]) -> Iterator[Sign]:
+    known = ""
+    for one in points:
+        found = one.point.release if one.point else ""
+        if found and known and found != known:
+            yield Sign(axis.place(one.at), f"{one.at:%H:%M} version {found} ticks, before it {known}", "release")
+        known = found or known
+
+
+def _count_hours(points: Sequence[PointAt], since: datetime) -> list[Row]:
+    found: dict[datetime, list[list[float]]] = {}
+    for one in points:
+        found.setdefault(hour_of(one.at), []).append([_value(kind, one.point) for kind in _KINDS])
+    return [Row(max(at, since), [max(values) for values in zip(*rows, strict=True)]) for at, rows in found.items()]
