@@ -9,7 +9,7 @@ import pytest
 
 from tests.own_returns import add_returns
 from tools.local import deploy, readme
-from tools.local.infra import checks
+from tools.local.infra import checks, package
 from tools.local.paths import ROOT
 
 SALES = "shared.workloads.billing:Billing,sales:Sales"
@@ -50,6 +50,24 @@ def checked_once(clone):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(deploy, "checks", SimpleNamespace(CHECKS=checks.CHECKS, findings=findings))
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def installed_once(clone):
+    """The packages of the lock are the same in each upload. The project's files are copied anew for each."""
+    site, build = clone / package.UPLOAD / package.SITE, package.build_upload
+
+    def build_upload(target, version, root, python):
+        if not site.exists():
+            return build(target, version, root, python)
+        for one in target.iterdir():
+            if one.name != site.parts[-3]:
+                shutil.rmtree(one) if one.is_dir() else one.unlink()
+        return package.build(target, root)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(package, "build_upload", build_upload)
         yield
 
 

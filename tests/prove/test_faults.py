@@ -9,7 +9,7 @@ from tests.prove.conftest import NAME, fail, nothing
 from tests.waiting import until
 from tools.local.prove.__main__ import INTERRUPTED, WRONG, prove
 from tools.local.prove.acts import ACTS, ROLE_LOOKS
-from tools.local.prove.shell import Done
+from tools.local.prove.shell import Done, Shell
 from tools.local.prove.steps import BY_KEY, STEPS
 
 #: A call of each step that can be broken.
@@ -30,6 +30,10 @@ CALL_OF = {
 SECOND = {"kill"}
 
 
+#: Tests of what happens to a program.
+with_programs = pytest.mark.parametrize("runs", [Shell], ids=["programs"])
+
+
 def broken(key, act=fail):
     """Return the fault of a step's call."""
     left = [key in SECOND]
@@ -40,6 +44,7 @@ def broken(key, act=fail):
     return {CALL_OF[key]: answer}
 
 
+@with_programs
 def test_nothing_fails_where_nothing_is_broken(cloud, concluded, tmp_path):
     """The status is 0, and the page has every step and every answer."""
     assert concluded() == 0
@@ -76,6 +81,7 @@ def test_a_project_leaves_out_the_tests_of_the_engine(cloud, concluded, monkeypa
     assert not cloud.is_called("python")
 
 
+@with_programs
 @pytest.mark.parametrize("key", CALL_OF)
 def test_a_signal_within_a_step_ends_its_program_and_leads_to_the_removal(key, cloud, concluded, stop):
     """The program that runs is ended; what Azure goes on making meanwhile is removed too."""
@@ -90,6 +96,7 @@ def test_a_signal_within_a_step_ends_its_program_and_leads_to_the_removal(key, c
     assert [one for one in later if one not in SECOND and cloud.is_called(*CALL_OF[one])] == []
 
 
+@with_programs
 def test_what_azure_goes_on_making_after_azd_was_ended_is_removed(cloud, concluded, stop, monkeypatch):
     """The group comes into being behind the removal, unless that ends the deployment first."""
     over = threading.Event()
@@ -109,6 +116,7 @@ def test_what_azure_goes_on_making_after_azd_was_ended_is_removed(cloud, conclud
         assert cloud.left() == []
 
 
+@with_programs
 def test_a_second_signal_does_not_end_the_removal(cloud, concluded, stop):
     """A person who presses the keys twice would pay for it."""
 
@@ -235,6 +243,7 @@ def test_a_step_that_takes_longer_than_its_share_is_ended(cloud, site, stop, mon
     assert cloud.left() == []
 
 
+@with_programs
 def test_a_program_that_is_missing_is_named(site, stop, cloud):
     """Who has no azd reads what to install."""
     (cloud.programs / "azd").unlink()
@@ -242,6 +251,7 @@ def test_a_program_that_is_missing_is_named(site, stop, cloud):
     assert "azd is not on the PATH" in first.problem
 
 
+@with_programs
 def test_a_token_stands_in_no_log(cloud, site, stop, tmp_path):
     """It would open the subscription for an hour."""
     prove(site, stop, ACTS, lambda: 0.0)

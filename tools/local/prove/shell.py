@@ -63,28 +63,31 @@ class Shell:
         if program is None:
             return Done(127, "", f"{words[0]} is not on the PATH")
         self._raise_if_over()
+        done = self._run([program, *words[1:]], min(minutes * 60, self._ends_at - time.monotonic()), settings or {})
+        self._note(words, done)
+        if self._is_stopped():
+            raise InterruptedRunError
+        return done
+
+    def _run(self, words: Sequence[str], seconds: float, settings: Mapping[str, str]) -> Done:
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
             process = subprocess.Popen(
-                [program, *words[1:]],
+                words,
                 cwd=self._root,
-                env=self._environment(settings or {}),
+                env=self._environment(settings),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
                 start_new_session=True,
             )
             try:
-                is_late = self._wait(process, min(minutes * 60, self._ends_at - time.monotonic()))
+                is_late = self._wait(process, seconds)
             finally:
                 _end(process)
             out.seek(0)
             err.seek(0)
             late = "it took longer than it may, and was ended" if is_late else ""
-            done = Done(124 if is_late else process.returncode, out.read(), err.read() + late)
-        self._note(words, done)
-        if self._is_stopped():
-            raise InterruptedRunError
-        return done
+            return Done(124 if is_late else process.returncode, out.read(), err.read() + late)
 
     def demand(self, *words: str, minutes: float, settings: Mapping[str, str] | None = None) -> str:
         """Run a program that must succeed, and return its output."""
