@@ -52,7 +52,8 @@ def breaches_of_rerun(world, scenario) -> Iterator[str]:
             continue
         if any(row.revision < job.run_from for row in stores.ledger.rows(name)):
             yield f"{name} ended with a row of a run before"
-        if Outputs(stores.container("outputs"), name, 1).find_manifest() is None:
+        former = Outputs(stores.container("outputs"), name, 1).find_manifest()
+        if former is None or former.state != JobState.COMPLETE:
             continue
         manifests = stores.diff_reader.choose(job, 1, None)
         found = stores.diff_reader.begin(manifests)
