@@ -4,7 +4,7 @@ The order: audit, pointers, the job's row, its halt row, and then all that is th
 goes on by the pointer. It proves later that nothing is left.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import inf
@@ -79,19 +79,21 @@ class JobEraser:
         if decide(job) is not job:
             self.halts.check_room(job_id)
         with self.audit.record(AuditedAct(by, "job erase", job_id, why), named) as command:
-            erased = job
-            if job.state is not JobState.ERASED:
-                kinds = [ERASE_POINTER] if job.state in CLOSED else [ERASE_POINTER, OUTBOX_POINTER]
-                self.pending.add_all([Pointer(kind, now + GRACE, job_id) for kind in kinds])
-                with counting():
-                    erased = self.halts.change(job, decide, tried="erase the job") or job
-                if self.clock.now() >= now + GRACE:
-                    # The tick may have removed it as a pointer to nothing.
-                    self.pending.add(Pointer(ERASE_POINTER, self.clock.now(), job_id))
+            erased = job if job.state is JobState.ERASED else self._write(job, decide, now)
             for _ in self.remains.remove(erased):
                 if self.clock.monotonic() >= until:
                     break
             command.result = erased.state.value
+        return erased
+
+    def _write(self, job: Job, decide: Callable[[Job], Job | Written], now: datetime) -> Job:
+        kinds = [ERASE_POINTER] if job.state in CLOSED else [ERASE_POINTER, OUTBOX_POINTER]
+        self.pending.add_all([Pointer(kind, now + GRACE, job.job) for kind in kinds])
+        with counting():
+            erased = self.halts.change(job, decide, tried="erase the job") or job
+        if self.clock.now() >= now + GRACE:
+            # The tick may have removed it as a pointer to nothing.
+            self.pending.add(Pointer(ERASE_POINTER, self.clock.now(), job.job))
         return erased
 
 

@@ -27,6 +27,7 @@ from azure.storage.blob import ContainerClient
 
 from shared.azure import delete_rows, expecting_an_answer
 from shared.errors import ContentionError, NotParkedError, ParkedTamperedError, StorageUnavailableError
+from shared.messages import unwrap
 from shared.parked.cause_index import MOST_TOGETHER, CauseIndex, Causes, Member
 from shared.parked.entry import ACCEPT, DOOR, NO_JOB, NOT_ENTRIES, Entry, EntryState, content_key
 from shared.parked.overflow import Overflow, OverLine
@@ -126,8 +127,13 @@ class ParkedTable:
         return self._query(wanted, {"door": DOOR, "job": job}, closed=closed)
 
     def read_all_of(self, job: str) -> Iterator[list[Entry]]:
-        """Yield all entries under a job, also closed ones, and those at the door that claim it, in groups."""
-        for entries in (self.entries(job, closed=True), self.claiming(job, closed=True)):
+        """Yield all entries under a job, also closed ones, those at the door that claim it, and those of no job that name it.
+
+        The last ones are messages that their parker did not read, such as results for a row of a newer version. One
+        request for each of these.
+        """
+        unread = (entry for entry in self.entries(NO_JOB, closed=True) if self._is_named(entry, job))
+        for entries in (self.entries(job, closed=True), self.claiming(job, closed=True), unread):
             while some := list(islice(entries, MOST_TOGETHER)):
                 yield some
 
@@ -141,6 +147,11 @@ class ParkedTable:
         self._index.record([Member.of(entry) for entry in entries if entry.is_open], [])
         with expecting_an_answer("remove parked entries"):
             delete_rows(self._table, [(entry.job, entry.key, "") for entry in entries])
+
+    def _is_named(self, entry: Entry, job: str) -> bool:
+        with suppress(ParkedTamperedError):
+            return f'"job":"{job}"'.encode() in unwrap(self.body(entry))
+        return False
 
     def _is_shared(self, entry: Entry) -> bool:
         """Check whether an entry that claims another job has the same bytes: at the door they have one place."""
