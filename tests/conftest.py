@@ -69,7 +69,7 @@ def pytest_collection_finish():
     gc.freeze()
     gc.enable()
     # One server forks all processes of a run. It imports these when the first is needed, or else each process does.
-    multiprocessing.set_forkserver_preload(["tests.command", "tests.faults.campaign"])
+    multiprocessing.set_forkserver_preload(["tests.command", "tests.faults.campaign", "tests.forked"])
 
 
 @pytest.fixture

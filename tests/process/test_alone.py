@@ -27,7 +27,7 @@ from shared.pipeline.alone import Alone, Board
 from shared.pipeline.outputs import run_in_parts
 from shared.workloads.registry import Workloads, raise_first
 from tests.faults.memory.storage import MemoryStorage
-from tests.process.forked import Forked
+from tests.process import forked
 from tests.process.world import LINES, MemoryWorld, Sales
 
 #: The number of the first transaction.
@@ -41,7 +41,7 @@ newly = pytest.mark.parametrize("start", [module._start], ids=["newly"])
 @pytest.fixture
 def start():
     """How a child is started."""
-    return Forked
+    return forked.start
 
 
 @pytest.fixture(autouse=True)
@@ -72,8 +72,14 @@ def item_of(error):
 
 @pytest.mark.parametrize(
     ("kind", "start"),
-    [("Suspect", module._start), ("Suspect", Forked), ("AtOnce", Forked), ("Waiting", Forked), ("Rejecting", Forked)],
-    ids=lambda one: one if isinstance(one, str) else one.__name__,
+    [
+        ("Suspect", module._start),
+        ("Suspect", forked.start),
+        ("AtOnce", forked.start),
+        ("Waiting", forked.start),
+        ("Rejecting", forked.start),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "newly" if one is module._start else "forked",
 )
 def test_a_run_that_ends_is_the_run_of_this_process(kind):
     """Portions, partial and rejections are those of the same code here, by any call that a workload may have."""
