@@ -50,7 +50,6 @@ def start_app(environ, folder, scratch):
 
 def _fork(work, words, environ, folder, scratch):
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
     printed = [scratch / f"{time.monotonic_ns()}-{name}" for name in ("stdout", "stderr")]
     process = context.Process(target=_work, args=(work, words, environ, folder, printed))
     process.start()

@@ -3,6 +3,7 @@
 import gc
 import json
 import logging
+import multiprocessing
 
 import hypothesis
 import pytest
@@ -67,6 +68,8 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     gc.enable()
+    # One server forks all processes of a run. It imports these when the first is needed, or else each process does.
+    multiprocessing.set_forkserver_preload(["tests.command", "tests.faults.campaign", "tests.forked"])
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from azure.servicebus import ServiceBusClient
 from azure.servicebus.amqp import AmqpAnnotatedMessage
 from azure.servicebus.exceptions import MessageSizeExceededError
 from broker_tests.topology import bus as entities
-from servicebus_local.launcher import Broker
 
 from shared.azure import bus
 from shared.azure.bus import FAILURES, IDLE_MOST, BusMessage, BusReceiver, BusSender, Destination
@@ -20,6 +19,7 @@ from shared.azure.pushback import RetryWaits
 from shared.errors import SignalNotSentError
 from shared.signals import BusSignals
 from tests.azure.relay import Relay
+from tests.forked import ForkedBroker
 from tests.waiting import LIMIT, until
 
 STORAGE = "UseDevelopmentStorage=true"
@@ -238,7 +238,7 @@ def test_a_bus_that_is_busy_pushes_back_and_one_that_is_away_does_not(relay, con
             sender.send(to, [message()])
     assert connections.pushback.governors() == {}
     with (
-        Broker.start(entities(), operations_per_second=1) as broker,
+        ForkedBroker.start(entities(), operations_per_second=1) as broker,
         Relay(broker) as way,
         Connections(STORAGE, way.connection_string) as throttled,
         BusSender(throttled) as sender,

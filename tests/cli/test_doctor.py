@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 from azure.storage.queue import QueueServiceClient
 from servicebus_local.entities import Namespace, Queue
-from servicebus_local.launcher import Broker
 
 from shared import __version__
 from shared.settings import Settings
 from shared.topology import topology
+from tests.forked import ForkedBroker
 from tools.cli.doctor import how_to_log_in
 from tools.cli.settings_file import load
 from tools.local.stack import bus_entities
@@ -93,7 +93,7 @@ def test_messages_above_the_number_of_work_queues_are_named(sluice, stack_settin
 
 def test_what_is_missing_on_the_bus_is_not_taken_for_a_refused_login(sluice, stack_settings):
     """The service answers 404 to the login for an entity that is not there."""
-    with Broker.start(Namespace((Queue("another"),)), sas_key="a-key") as bus:
+    with ForkedBroker.start(Namespace((Queue("another"),)), sas_key="a-key") as bus:
         done = sluice("doctor", "--json", settings={**stack_settings, "SluiceBus": bus.connection_string})
     problems = {one["problem"] for one in json.loads(done.stdout)["findings"] if one["problem"]}
     assert (done.returncode, len(problems)) == (1, 1)
@@ -115,7 +115,7 @@ def test_the_fault_of_one_bus_entity_is_its_own(sluice, stack_settings):
     whole = bus_entities(Settings.parse(stack_settings))
     (first, *rest) = whole.queues
     wrong = replace(first, delivery=replace(first.delivery, sessions=True))
-    with Broker.start(Namespace((wrong, *rest), whole.topics)) as bus:
+    with ForkedBroker.start(Namespace((wrong, *rest), whole.topics)) as bus:
         done = sluice("doctor", "--json", settings={**stack_settings, "SluiceBus": bus.connection_string})
     (found,) = [one for one in json.loads(done.stdout)["findings"] if one["problem"]]
     assert (done.returncode, found["name"], found["state"]) == (1, first.name, "differs")
@@ -131,7 +131,7 @@ def with_key(text, key):
 @pytest.mark.parametrize(("name", "kinds"), [("SluiceStorage", STORAGE_KINDS), ("SluiceBus", BUS_KINDS)])
 def test_a_wrong_key_is_named_and_nobody_is_told_to_log_in(sluice, stack_settings, name, kinds, key):
     """`az login` changes nothing about a key; and a key is in no output."""
-    with Broker.start(bus_entities(Settings.parse(stack_settings)), sas_key="a-key") as bus:
+    with ForkedBroker.start(bus_entities(Settings.parse(stack_settings)), sas_key="a-key") as bus:
         settings = {**stack_settings, "SluiceBus": bus.connection_string}
         done = sluice("doctor", "--json", settings={**settings, name: with_key(settings[name], key)})
     wrong = [one for one in json.loads(done.stdout)["findings"] if one["problem"]]

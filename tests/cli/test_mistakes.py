@@ -14,12 +14,12 @@ from azure.data.tables import TableServiceClient
 from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
 from servicebus_local.entities import CorrelationFilter, Namespace
-from servicebus_local.launcher import Broker
 
 from capabilities.registration.entities import registration
 from shared.azure import Connections
 from shared.settings import Settings
 from shared.topology import topology
+from tests.forked import ForkedBroker
 from tools.local.azurite.launcher import Azurite
 from tools.local.provision import provision
 from tools.local.stack import bus_entities, settings_for
@@ -47,7 +47,7 @@ def entities():
 @pytest.fixture(scope="module")
 def right(account):
     """The settings of an installation without a mistake."""
-    with Broker.start(entities()) as bus:
+    with ForkedBroker.start(entities()) as bus:
         yield settings_for(account.connection_string, bus.connection_string) | ON
 
 
@@ -139,7 +139,7 @@ def test_an_installation_without_a_mistake_is_blamed_for_nothing(doctor, right):
 @pytest.mark.parametrize("seeded", BUS.values(), ids=BUS)
 def test_an_entity_of_the_bus_that_is_set_otherwise(doctor, right, seeded):
     """By its own name, with what follows and the command that mends it."""
-    with Broker.start(changed(entities(), **{name: change for name, (change, _) in seeded.items()})) as bus:
+    with ForkedBroker.start(changed(entities(), **{name: change for name, (change, _) in seeded.items()})) as bus:
         found = doctor({**right, "SluiceBus": bus.connection_string})
     check(found, {name: words for name, (_, words) in seeded.items()})
     assert all("`" in words for words in found.values())
@@ -150,7 +150,7 @@ DEAD = {"dead": "does not exist"}
 
 def test_the_queue_of_dead_letters_is_missing(doctor, right):
     """A bus keeps the entities that forward there."""
-    with Broker.start(entities()) as bus:
+    with ForkedBroker.start(entities()) as bus:
         settings = {**right, "SluiceBus": bus.connection_string}
         with Connections.parse(settings) as connections, connections.bus_administration() as admin:
             admin.delete_queue("dead")

@@ -7,12 +7,12 @@ from xml.etree import ElementTree as ET
 import pytest
 from servicebus_local.certificates import AUTHORITY, tls_context
 from servicebus_local.entities import Namespace
-from servicebus_local.launcher import Broker
 
 from capabilities.registration.entities import registration
 from shared.azure import Connections
 from shared.topology import topology
 from tests.cli.bus_administration import EVERYTHING, Administration
+from tests.forked import ForkedBroker
 from tools.cli.doctor import BUS_KINDS, Finding, State, examine
 from tools.cli.provision import Result, make_on_bus
 from tools.local.azurite.launcher import Azurite
@@ -26,7 +26,7 @@ WHOLE = topology(entities=[registration()])
 def empty():
     """The settings of an account with nothing in it, and of the local broker."""
     with Azurite.start() as storage:
-        bus = Broker.start()
+        bus = ForkedBroker.start()
         yield settings_for(storage.connection_string, bus.connection_string)
         bus.stop()
 
@@ -68,7 +68,7 @@ def test_only_what_is_missing_is_made(sluice, empty):
 
 def test_a_bus_that_takes_its_entities_from_a_file_is_named_with_the_command(sluice, stack_settings):
     """Neither the emulator nor the local broker makes an entity; its file comes from the same topology."""
-    with Broker.start(Namespace()) as bus:
+    with ForkedBroker.start(Namespace()) as bus:
         settings = {**stack_settings, "SluiceBus": bus.connection_string, "SLUICE_CAPABILITIES": "registration"}
         done = sluice("provision", "--json", settings=settings)
     missing = [one for one in outcomes(done)["missing"] if one["kind"] in {"bus queue", "subscription"}]

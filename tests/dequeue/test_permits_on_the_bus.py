@@ -7,7 +7,6 @@ import time
 
 from azure.servicebus import ServiceBusReceiveMode
 from azure.storage.blob import BlobLeaseClient
-from servicebus_local.launcher import Broker
 
 from shared.azure.connections import Connections
 from shared.dequeue.drain import Drained
@@ -16,6 +15,7 @@ from shared.messages import Permit, decode_permit, encode_permit
 from shared.signals import BusPermits
 from shared.topology import PERMITS
 from tests.dequeue.drain_process import VISIBILITY, drain_of
+from tests.forked import ForkedBroker
 from tests.waiting import LIMIT
 
 
@@ -49,7 +49,7 @@ def test_permits_arrive_where_work_is_listened_for_and_nowhere_else(connections)
 
 def test_a_bus_that_is_away_costs_a_put_nothing(connections):
     """It is told in the log, and found by the tick."""
-    broker = Broker.start()
+    broker = ForkedBroker.start()
     broker.stop()
     with Connections(connections._storage, broker.connection_string) as away:
         assert BusPermits(away)([Permit(slot=0)]) == 0

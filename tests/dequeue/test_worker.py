@@ -11,13 +11,13 @@ from dataclasses import replace
 import pytest
 from azure.servicebus import ServiceBusMessage
 from azure.storage.blob import BlobLeaseClient
-from servicebus_local.launcher import Broker
 
 from shared.azure.connections import Connections
 from shared.dequeue.drain import PermitWorker
 from shared.messages import Permit
 from shared.signals import BusPermits
 from tests.dequeue.drain_process import CAP, VISIBILITY, drain_of
+from tests.forked import ForkedBroker
 from tests.waiting import LIMIT, until
 
 _numbers = itertools.count(1)
@@ -92,7 +92,7 @@ def test_permits_are_followed_and_completed(connections, queue):
 
 def test_without_a_bus_the_queues_are_checked(connections, queue, caplog):
     """No permit can come: what was put is found all the same, and the log says why it polls, once."""
-    broker = Broker.start()
+    broker = ForkedBroker.start()
     broker.stop()
     handled = []
     put(queue, 5)

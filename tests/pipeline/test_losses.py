@@ -9,9 +9,9 @@ from tests.pipeline.whole_app import WholeApp, app_in_memory
 from tools.cli.provision import make_in_storage
 
 #: More chunks than are put at once, so that some wait for their turn.
-SHOPS = 80
+SHOPS = 70
 #: So many chunks that some still wait for their turn when the job pauses.
-MANY = 200
+MANY = 140
 #: Long enough for a silent job, an overdue pointer and a finish.
 TICKS = 6
 WHOLE = (JobState.COMPLETE, 2 * SHOPS)

@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 import pytest
-from servicebus_local.launcher import Broker
 
 from shared.azure.connections import Connections
 from shared.azure.meter import BUS
@@ -16,6 +15,7 @@ from tests.faults.bus import Bus, BusConnections
 from tests.faults.journal import Journal
 from tests.faults.plan import Plan
 from tests.faults.world import ManualClock
+from tests.forked import ForkedBroker
 from tests.waiting import LIMIT
 
 PATIENCE = timedelta(minutes=5)
@@ -87,7 +87,10 @@ class Later(SystemClock):
 
 def test_the_time_of_a_result_is_read_from_the_bus():
     """Also of one that a settler holds: it is not credited either."""
-    with Broker.start() as broker, Connections("UseDevelopmentStorage=true", broker.connection_string) as connections:
+    with (
+        ForkedBroker.start() as broker,
+        Connections("UseDevelopmentStorage=true", broker.connection_string) as connections,
+    ):
         assert not WaitingResults(connections, Later()).are_behind(PATIENCE)
         with BusResults(connections) as send:
             send(Result(job="nightly", chunk=0, revision=1))

@@ -22,16 +22,32 @@ from shared.parked.poison_policy import (
     nature_of,
 )
 from shared.payload import Limits
+from shared.pipeline import alone as module
 from shared.pipeline.alone import Alone, Board
 from shared.pipeline.outputs import run_in_parts
 from shared.workloads.registry import Workloads, raise_first
 from tests.faults.memory.storage import MemoryStorage
+from tests.process import forked
 from tests.process.world import LINES, MemoryWorld, Sales
 
 #: The number of the first transaction.
 FIRST = 100
 #: The amount of transaction 104.
 FIFTH = "4.10"
+#: A process that imports all by itself, as in the app: for what depends on how it starts.
+newly = pytest.mark.parametrize("start", [module._start], ids=["newly"])
+
+
+@pytest.fixture
+def start():
+    """How a child is started."""
+    return forked.start
+
+
+@pytest.fixture(autouse=True)
+def starting(start, monkeypatch):
+    """Have children started so."""
+    monkeypatch.setattr(module, "_start", start)
 
 
 def loaded(kind, how="", amounts=""):
@@ -54,7 +70,17 @@ def item_of(error):
     return error.__dict__.get("_sluice_item")
 
 
-@pytest.mark.parametrize("kind", ["Suspect", "AtOnce", "Waiting", "Rejecting"])
+@pytest.mark.parametrize(
+    ("kind", "start"),
+    [
+        ("Suspect", module._start),
+        ("Suspect", forked.start),
+        ("AtOnce", forked.start),
+        ("Waiting", forked.start),
+        ("Rejecting", forked.start),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "newly" if one is module._start else "forked",
+)
 def test_a_run_that_ends_is_the_run_of_this_process(kind):
     """Portions, partial and rejections are those of the same code here, by any call that a workload may have."""
     found = loaded(kind, "prints", FIFTH)
@@ -77,6 +103,7 @@ def test_the_end_of_the_process_is_the_transactions(how, found):
     assert item_of(died.value) == 104
 
 
+@newly
 def test_a_fault_of_a_library_is_found_in_the_code():
     """`faulthandler` names the functions of Python."""
     with pytest.raises(KillerError, match=r", at .*suspects\.py:\d+ <lambda> < suspects\.py:\d+ _meet < "):
@@ -91,6 +118,7 @@ def test_only_a_call_for_one_transaction_names_it(kind, item):
     assert item_of(died.value) == item
 
 
+@newly
 def test_one_that_takes_too_much_memory_is_ended():
     """Half of what the instance has."""
     with pytest.raises(KillerError, match="it took more than 200 MiB in a process of its own") as died:
@@ -153,6 +181,7 @@ def test_all_that_fail_there_are_known_here(kind):
     assert ran.accepted.items == len(LINES) - 2
 
 
+@newly
 def test_one_that_cannot_start_says_nothing_about_its_chunk():
     """Such an end must not park it as a killer. It is tried again, as any error of an unknown nature."""
     with pytest.raises(NotStartedError, match="ended before it ran anything: exit status 4") as refused:
@@ -160,6 +189,7 @@ def test_one_that_cannot_start_says_nothing_about_its_chunk():
     assert nature_of(refused.value) is Nature.UNKNOWN
 
 
+@newly
 def test_objects_are_made_by_their_classes_there():
     """Whoever hands in objects, and names no setting, has the same workload there."""
     workloads = Workloads([Sales()])
@@ -206,6 +236,7 @@ def died(world, delivery):
         process.attempts.note_begun(job_note(world.job, chunk_key(0, 1)), delivery)
 
 
+@newly
 def test_a_chunk_that_ends_its_process_is_parked_at_its_third_delivery(suspect):
     """Two deliveries took their process along. The third one is this process, which lives."""
     died(suspect, 2)

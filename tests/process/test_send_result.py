@@ -6,20 +6,20 @@ from threading import Barrier
 
 import pytest
 from azure.servicebus import ServiceBusClient
-from servicebus_local.launcher import Broker
 
 from functions import park_dead
 from shared.azure.connections import Connections
 from shared.errors import ResultNotSentError, ResultRefusedError
 from shared.messages import PortionMessage, Result, decode
 from shared.pipeline.results import BusResults, trim_result
+from tests.forked import ForkedBroker
 from tests.waiting import LIMIT
 
 
 @pytest.fixture(scope="module")
 def bus():
     """A broker whose queue `results` nobody else reads."""
-    running = Broker.start()
+    running = ForkedBroker.start()
     yield running
     running.stop()
 
@@ -102,7 +102,7 @@ def test_what_waits_together_goes_together(bus, send, monkeypatch):
 
 def test_what_failed_together_is_known_to_each():
     """No thread believes that its result has arrived because another one tried to send it."""
-    stopped = Broker.start()
+    stopped = ForkedBroker.start()
     stopped.stop()
     connections = Connections("UseDevelopmentStorage=true", stopped.connection_string)
     with connections, BusResults(connections) as send:
@@ -133,7 +133,7 @@ def test_a_sender_that_ends_in_an_unexpected_way_leaves_nobody_waiting(send, mon
 
 def test_a_bus_that_is_down_is_no_reason_to_park():
     """The error says that the result is sent again, by the next delivery."""
-    stopped = Broker.start()
+    stopped = ForkedBroker.start()
     stopped.stop()
     connections = Connections("UseDevelopmentStorage=true", stopped.connection_string)
     with connections, BusResults(connections) as send, pytest.raises(ResultNotSentError, match="sends it again"):

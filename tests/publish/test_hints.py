@@ -10,7 +10,6 @@ import pytest
 from azure.core.credentials import AccessToken
 from azure.servicebus import ServiceBusClient
 from requests import Request
-from servicebus_local.launcher import Broker
 from servicebus_local.tokens import Policy, Right
 
 from shared.azure import bus_post
@@ -20,6 +19,7 @@ from shared.signals import QUIET_SECONDS, HttpHints
 from shared.telemetry import events
 from tests.azure.relay import Relay
 from tests.dequeue.conftest import Shifted
+from tests.forked import ForkedBroker
 from tests.publish.test_published_by_others import examples
 from tests.waiting import LIMIT, take
 from tools.local.paths import ROOT
@@ -30,7 +30,7 @@ USAGE = [{"id": 1, "amount": "1"}]
 @pytest.fixture(scope="module")
 def bus():
     """A broker that no app listens to."""
-    with Broker.start() as own:
+    with ForkedBroker.start() as own:
         yield own
 
 
@@ -76,7 +76,7 @@ def test_a_publisher_without_a_bus_or_with_hints_off_sends_none(bus, provisioned
 
 def test_a_dead_bus_fails_no_drop_and_is_told_once(provisioned, told):
     """Nobody listens at the address: each drop is in the queue, and only the first one tried the bus."""
-    with Broker.start() as gone:
+    with ForkedBroker.start() as gone:
         address = gone.connection_string
     with (
         Connections(provisioned.connection_string, address) as connections,
@@ -161,7 +161,7 @@ def test_a_key_with_the_right_to_send_is_enough(provisioned, told, right, is_sen
     """A publisher's own policy, of this queue alone; without the right the bus says no, and no key is logged."""
     policy = Policy("publisher", "a/key+of=the publisher", {right}, "hints")
     with (
-        Broker.start(sas_policies=(policy,)) as guarded,
+        ForkedBroker.start(sas_policies=(policy,)) as guarded,
         Connections(provisioned.connection_string, guarded.connection_string_of(policy)) as connections,
         HttpHints(connections) as hint,
     ):

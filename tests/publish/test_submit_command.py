@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from azure.storage.blob import ContainerClient
 from azure.storage.queue import AccountSasPermissions, QueueClient, ResourceTypes, generate_account_sas
-from servicebus_local.launcher import Broker
 
 from shared.app import Stores
 from shared.azure.connections import Connections
@@ -23,6 +22,7 @@ from shared.ledger.records import Job, JobState
 from shared.payload import Intake, Limits, PayloadStores, fingerprint, open_envelope, read_submission
 from shared.topology import rooms, topology
 from tests import command
+from tests.forked import ForkedBroker
 from tests.publish.test_hints import hints_on
 from tests.waiting import LIMIT, until
 from tools.local.paths import ROOT
@@ -103,7 +103,7 @@ def test_totals_of_another_system_are_declared_and_no_line_is_read_for_them(stor
 
 def test_a_hint_follows_where_there_is_a_bus(storage, queue, usage, tmp_path):
     """Unless it is turned off; a bus that is away is told, and the job is sent all the same."""
-    with Broker.start() as bus:
+    with ForkedBroker.start() as bus:
         address = bus.connection_string
         hinted = sluice(storage, usage, "--json", cwd=tmp_path, SluiceBus=address)
         turned_off = sluice(storage, usage, "--json", "--no-hint", cwd=tmp_path, SluiceBus=address)

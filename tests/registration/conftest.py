@@ -3,12 +3,12 @@
 from contextlib import contextmanager
 
 import pytest
-from servicebus_local.launcher import Broker
 
 from shared.azure import Connections
 from shared.settings import Settings
 from tests.faults.azurite_storage import AzuriteAccounts, start
 from tests.faults.memory.storage import MemoryStorage
+from tests.forked import ForkedBroker
 from tests.registration.world import World
 from tools.cli import options
 from tools.local.stack import bus_entities, settings_for
@@ -29,7 +29,7 @@ def installed(fresh):
     """Run an installation that nobody has used, on storage of its own."""
     parsed = Settings.parse(settings_for("UseDevelopmentStorage=true", NO_BUS) | CHOICE)
     storage = fresh(parsed.entities)
-    with Broker.start(bus_entities(parsed), lock_seconds=300) as broker:
+    with ForkedBroker.start(bus_entities(parsed), lock_seconds=300) as broker:
         settings = settings_for(storage.connection_string, broker.connection_string) | CHOICE
         with World(Settings.parse(settings), settings) as made:
             yield made

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypedDict, Unpack
+from typing import IO, Self, TypedDict, Unpack
 
 from servicebus_local.command import ENTITIES, connection_string
 from servicebus_local.entities import Namespace
@@ -130,24 +130,27 @@ class Broker:
     def _spawn(self) -> None:
         port_file = Path(self._folder.name) / "port"
         port_file.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "servicebus_local", "--entities", str(self._entities)]
-        command += ["--port", str(self.port), "--port-file", str(port_file), "--end-with-stdin"]
-        command += self._words()
+        words = ["--entities", str(self._entities)]
+        words += ["--port", str(self.port), "--port-file", str(port_file), "--end-with-stdin", *self._words()]
         path = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH", "")])]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                cwd=_ROOT,
-                env=environment,
-                # Its end is the broker's: also where this process is killed.
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                # Ctrl-C at the terminal is for the stack, which stops the broker after everything that still uses it.
-                start_new_session=True,
-            )
+            self._process = self._begin(words, environment, log)
         self._await_ready(port_file)
+
+    @staticmethod
+    def _begin(words: Sequence[str], environment: dict[str, str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "servicebus_local", *words],
+            cwd=_ROOT,
+            env=environment,
+            # Its end is the broker's: also where this process is killed.
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            # Ctrl-C at the terminal is for the stack, which stops the broker after everything that still uses it.
+            start_new_session=True,
+        )
 
     def _await_ready(self, port_file: Path) -> None:
         deadline = time.monotonic() + _READY_WITHIN
