@@ -25,6 +25,7 @@ BENCHMARKS = (
     "broker_cpu",
     "gate",
     "rooms",
+    "fair",
     "console",
     "command_start",
     "causes",

@@ -49,13 +49,13 @@ def main(arguments: Sequence[str] = ()) -> int:
     ):
         stores = Stores(connections)
         with Publisher.connect(connections, "alpha") as alpha, Publisher.connect(connections, "beta") as beta:
-            _take(stores, beta, "warm", 0)
+            take(stores, beta, "beta", "warm", 0)
             for number in range(options.rounds):
-                alone.append(_take(stores, beta, "alone", number))
+                alone.append(take(stores, beta, "beta", "alone", number))
                 for flooding in range(options.flood):
-                    _submit(alpha, f"flood-{number}-{flooding:03}")
-                beside.append(_take(stores, beta, "beside", number))
-                _wait(stores, [f"alpha~flood-{number}-{flooding:03}" for flooding in range(options.flood)])
+                    submit(alpha, f"flood-{number}-{flooding:03}")
+                beside.append(take(stores, beta, "beta", "beside", number))
+                wait(stores, [f"alpha~flood-{number}-{flooding:03}" for flooding in range(options.flood)])
     rows = [
         (what, f"{statistics.median(found):.2f} s", f"{max(found):.2f} s")
         for what, found in (("alone", alone), (f"behind {options.flood} of another room", beside))
@@ -87,34 +87,38 @@ def _beside_chunks(chunks: int, work: float, rounds: int) -> tuple[list[float], 
         ):
             stores = Stores(connections)
             with Publisher.connect(connections, "alpha") as alpha, Publisher.connect(connections, "beta") as beta:
-                _take(stores, beta, "warm", 0, "timed")
-                quiet = [_take(stores, beta, "alone", number, "timed") for number in range(rounds)]
-                _submit(alpha, "flood", "timed", chunks)
+                take(stores, beta, "beta", "warm", 0, "timed")
+                quiet = [take(stores, beta, "beta", "alone", number, "timed") for number in range(rounds)]
+                submit(alpha, "flood", "timed", chunks)
                 # The flood is under way, and all that may be put at once is on the queues.
                 while (flood := stores.ledger.read("alpha~flood")) is None or flood.done < 1:
                     time.sleep(EVERY)
-                loud = [_take(stores, beta, "beside", number, "timed") for number in range(rounds)]
+                loud = [take(stores, beta, "beta", "beside", number, "timed") for number in range(rounds)]
                 flood = stores.ledger.read("alpha~flood")
                 if flood is None or flood.state in FINISHED:
                     raise RuntimeError(f"the flood of {chunks} chunks ended before the last of {rounds} jobs beside it")
     return quiet, loud
 
 
-def _submit(publisher: Publisher, job: str, workload: str = "billing", items: int = 1) -> None:
+def submit(publisher: Publisher, job: str, workload: str = "billing", items: int = 1, first: int = 0) -> None:
+    """Submit a job of so many transactions, which a workload of this folder can tell by their numbers."""
     usage = {"account": "a", "plan": "basic", "quantity": "1"}
-    some = [usage if workload == "billing" else {"number": number} for number in range(items)]
+    some = [usage if workload == "billing" else {"number": first + number} for number in range(items)]
     publisher.submit(job=job, workload=workload, transactions=some)
 
 
-def _take(stores: Stores, publisher: Publisher, what: str, number: int, workload: str = "billing") -> float:
+def take(  # noqa: PLR0917 - whose job, and which
+    stores: Stores, publisher: Publisher, room: str, what: str, number: int, workload: str = "billing"
+) -> float:
     """Submit a job and return the seconds until its end."""
     began = time.monotonic()
-    _submit(publisher, f"{what}-{number}", workload)
-    _wait(stores, [f"beta~{what}-{number}"])
+    submit(publisher, f"{what}-{number}", workload)
+    wait(stores, [f"{room}~{what}-{number}"])
     return time.monotonic() - began
 
 
-def _wait(stores: Stores, jobs: Sequence[str]) -> None:
+def wait(stores: Stores, jobs: Sequence[str]) -> None:
+    """Wait until these jobs have ended."""
     until = time.monotonic() + LIMIT
     for name in jobs:
         while (job := stores.ledger.read(name)) is None or job.state not in FINISHED:
