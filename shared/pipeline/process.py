@@ -171,6 +171,8 @@ class _Run:
     chosen: frozenset[int] | None
     #: The hash of the credited result, of which these were set aside.
     extends: str | None
+    #: How many of the chunk may be left: all, or those that were set aside.
+    most: int
     is_suspect: bool
 
     @property
@@ -396,7 +398,8 @@ class Processor:
                 raise PutOffError(seconds_until(before.left, now))
         service = self._services.setdefault(work.workload, Service())
         calls = Calls(service, turns, partial(self._is_halted, work), tools.clock.monotonic, tools.pause)
-        return _Run(work, workload, calls, started, before, chosen, extends, is_suspect)
+        most = work.items if row is None else row.aside
+        return _Run(work, workload, calls, started, before, chosen, extends, most, is_suspect)
 
     def _leave(self, run: _Run, ran: Ran, requests: RequestTally, put_off: int) -> _Failing:
         """Judge those that are left of a run, and keep what the others came to."""
@@ -432,7 +435,7 @@ class Processor:
             raise PutOffError(outcome.seconds)
         errors = sorted(ran.left, key=lambda one: rank_failure(one.error))
         # Its result waits for them. At its last try, a chunk of which few fail ends with the others.
-        some_passed = has_passed if run.work.aside else len(outcome.left) < run.work.items
+        some_passed = len(outcome.left) < run.most
         is_few = some_passed and ran.pieces is not None and run.keeps and len(ran.left) <= MOST_LEFT
         is_few = is_few and not outcome.is_endless
         error = first_of(errors, run.work.items)
