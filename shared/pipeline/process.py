@@ -498,8 +498,6 @@ class Processor:
         limits, work, workload, before = self._tools.limits, run.work, run.workload, run.before
         first = work.first_id
         if run.is_suspect:
-            # With limits, it gets the turns of this process, and so obeys all that holds these back.
-            turns = None if turns is None else run.calls
             return self._tools.run_alone(work.workload, parts, first, limits, makes_lines=work.lines, turns=turns)
         if before is not None:
             less = before.reduce(limits)

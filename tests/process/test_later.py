@@ -242,7 +242,7 @@ def test_an_outage_of_a_day_parks_the_chunk_and_its_replay_calls_the_rest():
     before, night.workload.answers = len(night.workload.calls), lambda _number: None
     with night.process() as process:
         process.parked.change(night.entry, replace(night.entry, state=EntryState.REPLAYED))
-    night.clock.advance(LONGEST_PAUSE)
+    night.clock.advance(2 * LONGEST_PAUSE)
     night.deliver(body=mark_again(night.body))
     assert len(night.workload.calls) - before == 30
     assert night.sent[-1].accepted.items == 50
