@@ -319,10 +319,18 @@ class Processor:
         # One in which a transaction failed of itself is a try of it.
         self._deliveries.put_off(attempt, failing.error, outcome.seconds, is_try=outcome.has_faults)
         times = max(waits.times for waits in outcome.left.values())
-        about = {"job": work.job, "chunk": work.chunk, "left": len(outcome.left), "kind": kind_of(failing.error)}
-        tell(events.TRANSACTIONS_LATER, **about, place=place_of(failing.error), seconds=outcome.seconds)
+        kind, left = kind_of(failing.error), len(outcome.left)
+        tell(
+            events.TRANSACTIONS_LATER,
+            job=work.job,
+            chunk=work.chunk,
+            left=left,
+            kind=kind,
+            place=place_of(failing.error),
+            seconds=outcome.seconds,
+        )
         if max(times, attempt.put_off + 1) >= WARNED_FROM and not is_uncalled(failing.error):
-            tell(events.TRIED_TOO_LONG, **about)
+            tell(events.TRANSACTIONS_STALLED, job=work.job, chunk=work.chunk, left=left, kind=kind)
 
     def _is_parked_apart(self, work: Work, attempt: Attempt, failing: _Failing | None) -> bool:
         """Prepare the parking of a message. True: only some of its transactions are parked, and that was done."""

@@ -104,7 +104,7 @@ def test_one_that_always_times_out_costs_eleven_calls_more_and_is_parked(kind, t
     assert (night.aside.state, night.aside.reason, night.entry) == (EntryState.OPEN, "later:TimeoutError", None)
     assert night.sent[-1].accepted.items == 499
     assert night.pauses == [30, 60, 120, 240, *[300] * 7]
-    warned = told(events.TRIED_TOO_LONG)
+    warned = told(events.TRANSACTIONS_STALLED)
     assert len(warned) == DEFAULT_POLICY.later - 6
     assert (warned[0]["left"], warned[0]["kind"]) == (1, "TimeoutError")
 
