@@ -451,11 +451,8 @@ def _explain_retries(retried: Sequence[FailedAttempt]) -> list[str]:
     if worst.left:
         more = f", and {len(retried) - 1} more messages are tried again" if len(retried) > 1 else ""
         return [f"chunk {chunk_of_key(worst.key)}: {worst.words}{more}"]
-    said = (
-        f"{len(retried)} of its messages failed and are tried again; {worst.key}, delivered {worst.deliveries} times: "
-        f"{worst.words}"
-    )
-    return [said]
+    how = "failed and are tried again" if worst.due is None else "wait or are tried again"
+    return [f"{len(retried)} of its messages {how}; {worst.key}, delivered {worst.deliveries} times: {worst.words}"]
 
 
 def _explain_queues(queues: Sequence[QueueLook], now: datetime) -> list[str]:

@@ -140,7 +140,7 @@ class Attempts:
         """Note that the work of a delivery begins. `suspected`: why it runs apart, for a person."""
         noted: dict[str, str | int] = {_column(delivery): Mark.BEGUN.value}
         if suspected:
-            noted |= {**self._moment(), "kind": suspected, "place": "", "left": 0, "due": ""}
+            noted |= {**self._moment(), "kind": suspected, "place": "", "left": 0}
         self._note(key, delivery, noted)
 
     def note_failure(
@@ -156,7 +156,9 @@ class Attempts:
         `tries`: the delivery that parks it, if each further one fails alike. 0: none does. `put_off`: when it is delivered
         again, as it waits, and how many deliveries were put off so. No error: it waits for the same as before.
         """
-        noted: dict[str, str | int] = {_column(delivery): Mark.ENDED.value, "deliveries": delivery, "due": ""}
+        noted: dict[str, str | int] = {_column(delivery): Mark.ENDED.value}
+        if delivery > _MOST_MARKS:
+            noted["deliveries"] = delivery
         # Two deliveries of one message write different marks, and the later one of them the rest.
         if error is not None:
             # Zeros replace those of the failure before.
@@ -247,7 +249,10 @@ def _failure(key: str, row: Mapping[str, Any]) -> FailedAttempt:
     at = datetime.fromisoformat(row["at"])
     # Rows of earlier versions count no transactions.
     counts = {name: row.get(name, 0) for name in ("left", "items", "tries", "put_off")}
-    due = datetime.fromisoformat(row["due"]) if row.get("due") else None
+    due = datetime.fromisoformat(row["due"]) if "due" in row else None
+    if due is not None and due < at:
+        # That was before.
+        due = None
     deliveries = max(row.get("deliveries", 0), *(ended or marks))
     return FailedAttempt(key, deliveries, row["kind"], row["place"], at, due=due, **counts)
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -19,7 +20,7 @@ from shared.pipeline.outputs import run_in_parts
 from shared.pipeline.streams import Stream
 from shared.pipeline.work_stages import PROCESS
 from shared.versions import decode
-from shared.workloads import AnyWorkload, Calls, Workloads, has_lines, is_waiting
+from shared.workloads import AnyWorkload, Calls, Workloads, has_lines, is_uncalled, is_waiting
 
 #: Characters of a transaction's error: a chunk may have thousands of them.
 _LONGEST_FOUND: Final = 1000
@@ -53,13 +54,16 @@ def _answer(question: Question, frames: Iterator[bytes], board: Board) -> tuple[
         workloads = Workloads.load(question.workloads, question.settings)
         workload = cast("AnyWorkload", _Watched(workloads.find(question.workload), board))
         # The note of a call comes after its turn.
-        calls = Calls(turns=_AskedTurns(*question.turns) if question.turns else None)
+        calls = Calls(turns=_AskedTurns(*question.turns) if question.turns else None, seconds=inf)
         board.note(Board.NONE)
         parts = (frame.split(b"\n") for frame in frames)
         limits = Limits(rejected_text_most=question.rejected_text_most)
         ran = run_in_parts(
             workload, parts, question.first_number, limits, makes_lines=question.makes_lines, calls=calls
         )
+        if uncalled := [one.error for one in ran.left if is_uncalled(one.error)]:
+            # Nothing of it is kept.
+            return RunAnswer(failed=_describe(uncalled[0])), ()
         answer = RunAnswer(
             accepted=ran.accepted,
             rejected=ran.rejected,

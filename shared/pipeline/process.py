@@ -171,6 +171,8 @@ class _Run:
     chosen: frozenset[int] | None
     #: The hash of the credited result, of which these were set aside.
     extends: str | None
+    #: How many of the chunk may be left: all, or those that were set aside.
+    most: int
     is_suspect: bool
 
     @property
@@ -317,10 +319,18 @@ class Processor:
         # One in which a transaction failed of itself is a try of it.
         self._deliveries.put_off(attempt, failing.error, outcome.seconds, is_try=outcome.has_faults)
         times = max(waits.times for waits in outcome.left.values())
-        about = {"job": work.job, "chunk": work.chunk, "left": len(outcome.left), "kind": kind_of(failing.error)}
-        tell(events.TRANSACTIONS_LATER, **about, place=place_of(failing.error), seconds=outcome.seconds)
+        kind, left = kind_of(failing.error), len(outcome.left)
+        tell(
+            events.TRANSACTIONS_LATER,
+            job=work.job,
+            chunk=work.chunk,
+            left=left,
+            kind=kind,
+            place=place_of(failing.error),
+            seconds=outcome.seconds,
+        )
         if max(times, attempt.put_off + 1) >= WARNED_FROM and not is_uncalled(failing.error):
-            tell(events.TRIED_TOO_LONG, **about)
+            tell(events.TRANSACTIONS_STALLED, job=work.job, chunk=work.chunk, left=left, kind=kind)
 
     def _is_parked_apart(self, work: Work, attempt: Attempt, failing: _Failing | None) -> bool:
         """Prepare the parking of a message. True: only some of its transactions are parked, and that was done."""
@@ -396,7 +406,8 @@ class Processor:
                 raise PutOffError(seconds_until(before.left, now))
         service = self._services.setdefault(work.workload, Service())
         calls = Calls(service, turns, partial(self._is_halted, work), tools.clock.monotonic, tools.pause)
-        return _Run(work, workload, calls, started, before, chosen, extends, is_suspect)
+        most = work.items if row is None else row.aside
+        return _Run(work, workload, calls, started, before, chosen, extends, most, is_suspect)
 
     def _leave(self, run: _Run, ran: Ran, requests: RequestTally, put_off: int) -> _Failing:
         """Judge those that are left of a run, and keep what the others came to."""
@@ -432,7 +443,7 @@ class Processor:
             raise PutOffError(outcome.seconds)
         errors = sorted(ran.left, key=lambda one: rank_failure(one.error))
         # Its result waits for them. At its last try, a chunk of which few fail ends with the others.
-        some_passed = has_passed if run.work.aside else len(outcome.left) < run.work.items
+        some_passed = len(outcome.left) < run.most
         is_few = some_passed and ran.pieces is not None and run.keeps and len(ran.left) <= MOST_LEFT
         is_few = is_few and not outcome.is_endless
         error = first_of(errors, run.work.items)
@@ -495,8 +506,6 @@ class Processor:
         limits, work, workload, before = self._tools.limits, run.work, run.workload, run.before
         first = work.first_id
         if run.is_suspect:
-            # With limits, it gets the turns of this process, and so obeys all that holds these back.
-            turns = None if turns is None else run.calls
             return self._tools.run_alone(work.workload, parts, first, limits, makes_lines=work.lines, turns=turns)
         if before is not None:
             less = before.reduce(limits)

@@ -209,8 +209,8 @@ TRANSACTIONS_LATER: Final = LogEvent(
     fields=("job", "chunk", "left", "kind", "place", "seconds"),
     meaning="so many transactions of a chunk wait for a service, or were not called in this delivery; it comes again after these seconds",
 )
-TRIED_TOO_LONG: Final = LogEvent(
-    name="sluice.work.tried_too_long",
+TRANSACTIONS_STALLED: Final = LogEvent(
+    name="sluice.transactions.stalled",
     level=WARNING,
     fields=("job", "chunk", "left", "kind"),
     meaning="transactions of a chunk have waited for a service six times or more",

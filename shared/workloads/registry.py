@@ -422,10 +422,11 @@ def map_all(
         return _map_each(workload, transactions, numbers, failures, calls)
     try:
         with contain():
-            whole = _check_length(workload, map_many(transactions, numbers), numbers)
+            whole = map_many(transactions, numbers)
     except Exception as error:  # noqa: BLE001 - its nature is judged there
         parts = call_halves(map_many, transactions, numbers, error, failures)
         whole = [value for part, found in parts for value in _check_length(workload, found, part)]
+    whole = _check_length(workload, whole, numbers)
     return _leave_later(whole, numbers, failures) if Later in map(type, whole) else whole
 
 

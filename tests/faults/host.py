@@ -7,6 +7,7 @@ from dataclasses import replace
 from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFoundError
 from azure.servicebus.exceptions import ServiceBusError
 
+from shared.dequeue import AGAIN_AFTER
 from shared.messages import Delivery
 from shared.pipeline.settle import Received
 from shared.signals import Hint
@@ -88,7 +89,7 @@ class Host:
             self._takeovers.handle(delivery, handle)
         except Exception as error:  # noqa: BLE001 - the host knows no kinds of failure
             self._world.journal.note("raised", self._plan.stage, type(error).__name__)
-            self._note_failure(name, queue, message)
+            self._note_failure(name, queue, message, getattr(error, "seconds", AGAIN_AFTER))
         else:
             self._plan.stage = "host"
             with suppress(AzureError):
@@ -102,12 +103,12 @@ class Host:
         is_end = any(b'"kind":"%b"' % kind in body for kind in (b"finish", b"segment", b"shard"))
         return "finish" if is_end else STAGES[name], self._app.app.stages.processor.handle
 
-    def _note_failure(self, name, queue, message):
+    def _note_failure(self, name, queue, message, seconds=AGAIN_AFTER):
         self._plan.stage = "host"
         if message.dequeue_count >= self._most:
             self._poison(name, queue, message)
             return
-        self._world.clock.advance(seconds=30)
+        self._world.clock.advance(seconds=seconds)
         with suppress(AzureError):
             queue.update_message(message, visibility_timeout=0)
 

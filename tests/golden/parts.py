@@ -77,7 +77,7 @@ from shared.parked.entry import (
 from shared.parked.overflow import Overflow
 from shared.parked.parked_table import ParkedTable
 from shared.parked.parking import door_key
-from shared.parked.poison_policy import Attempts, Mark
+from shared.parked.poison_policy import Attempts, FailedAttempt, Mark
 from shared.payload import Limits
 from shared.payload.submission import (
     DeclaredFields,

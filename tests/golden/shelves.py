@@ -269,7 +269,7 @@ class Parked(Shelf):
         parked = self._parked(connections)
         entries = [parked.get(entry.job, entry.key) for entry in v.ENTRIES]
         assert [parked.body(entry) for entry in entries] == [v.ENTRY_BODY] * len(entries)
-        return [_unstamped(entry) for entry in entries], self._attempts(connections).of(self._note())
+        return [_unstamped(entry) for entry in entries], self._attempts(connections).of(self._note())[0]
 
     def _note(self):
         return p.submission_note("submissions", v.ENTRY_BODY, "m2")
@@ -283,6 +283,24 @@ class Parked(Shelf):
 
     def _attempts(self, connections):
         return p.Attempts(_table(connections, "parked"), Clock(v.NOON))
+
+
+class PutOff(Shelf):
+    """The note of a chunk that waits for a service."""
+
+    tables, values = ("parked",), v.PUT_OFF
+
+    def write(self, connections, stored):
+        attempts = p.Attempts(_table(connections, "parked"), Clock(v.NOON))
+        waits = p.errors.Later(90, stored.kind.removeprefix("waits for "))
+        for count in (2, 150):
+            attempts.note_failure(f"nightly|{stored.key}", count, waits, put_off=(stored.due, stored.put_off))
+
+    def read(self, connections):
+        attempts = p.Attempts(_table(connections, "parked"), Clock(v.NOON))
+        (found,) = attempts.list_failures("nightly")
+        assert attempts.of(f"nightly|{found.key}")[1] == found.put_off
+        return found
 
 
 class CauseSums(Shelf):
@@ -861,7 +879,7 @@ class Rules(Shelf):
 SHELVES = {
     shelf.__name__.lower(): shelf()
     for shelf in (
-        Jobs, SmallJobs, Lines, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, CauseSums, Over,
+        Jobs, SmallJobs, Lines, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, PutOff, CauseSums, Over,
         Fleet, Diary, Audit, Replays, Totals,
         Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Needs, Hours, Asides, Bounded, Halted, Erased, Waiting, Outputs, Gates, Timetables, Sequences, Rules,
     )

@@ -538,6 +538,16 @@ SO_FAR = (
     1500,
 )
 
+PUT_OFF = p.FailedAttempt(
+    key="chunk-000000007-1",
+    deliveries=150,
+    kind="waits for bank: 429",
+    place="",
+    at=NOON,
+    due=NOON + timedelta(seconds=90),
+    put_off=3,
+)
+
 LINED_CHUNK = p.structs.replace(CHUNK, job="rated", lines=True, revision=1, v=3)
 LINED_RAN = p.Ran(
     accepted=p.PortionMessage(items=2, sums={"amount": "3.30"}),

@@ -231,7 +231,7 @@ class Parked:
     def park(self, _stage, _delivery, error):
         """Remember it."""
         self.errors.append(error)
-        self.noted = dict(self.notes.of("m")) if self.notes else {}
+        self.noted = dict(self.notes.of("m")[0]) if self.notes else {}
 
 
 class Notes:
@@ -241,8 +241,8 @@ class Notes:
         self.rows = {"m": dict.fromkeys(begun, Mark.BEGUN)} if begun else {}
 
     def of(self, key):
-        """Return the marks of a message."""
-        return self.rows.get(key, {})
+        """Return the marks of a message, and how many of its deliveries were put off."""
+        return self.rows.get(key, {}), 0
 
     def note_begun(self, key, delivery, suspected):
         """Keep a mark."""
@@ -342,7 +342,7 @@ def test_an_error_that_another_delivery_may_not_have_is_raised(error, count):
     notes = Notes()
     with pytest.raises(type(error)):
         attempt(notes, count, error)
-    assert notes.of("m") == {count: Mark.ENDED}
+    assert notes.of("m")[0] == {count: Mark.ENDED}
 
 
 def test_work_that_is_done_leaves_no_notes_and_an_early_delivery_writes_none():
@@ -363,7 +363,7 @@ def test_a_failure_is_noted_from_the_first_delivery_on(error, is_noted):
     notes = Notes()
     with pytest.raises(type(error)):
         attempt(notes, 1, error)
-    assert notes.of("m") == ({1: Mark.ENDED} if is_noted else {})
+    assert notes.of("m")[0] == ({1: Mark.ENDED} if is_noted else {})
     attempt(notes, 2)
     assert notes.rows == {}
 

@@ -40,7 +40,7 @@ class Notes:
 
     def of(self, _key):
         """Return no deaths."""
-        return {}
+        return {}, 0
 
 
 @pytest.fixture

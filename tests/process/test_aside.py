@@ -192,7 +192,8 @@ def test_of_several_those_that_pass_are_accepted():
     calls = len(made.sales.calls)
     (entry,) = replayed(made)
     assert (entry.items, entry.reason, made.job.aside, made.job.revision) == (1, "failed:ValueError", 1, 2)
-    assert len(made.sales.calls) == calls + 3 + (LAST - 1) * 3
+    # Those that passed are not called again.
+    assert len(made.sales.calls) == calls + 3 + (LAST - 1)
     made.sales.breaks_at = {}
     calls = len(made.sales.calls)
     assert replayed(made) == []

@@ -3,17 +3,19 @@
 import asyncio
 import re
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from shared.errors import Later, PutOffError
 from shared.parked.entry import EntryState
-from shared.parked.parking import mark_again, mark_aside
+from shared.parked.parking import mark_again
 from shared.parked.poison_policy import DEFAULT_POLICY
 from shared.telemetry import events
 from shared.workloads.calls import DELIVERY_SECONDS, LONGEST_PAUSE, MOST_IN_A_ROW
 from tests.faults.memory.storage import MemoryStorage
+from tests.process.test_aside import replays
 from tests.process.world import NOON, MemoryWorld, Sales
 
 CONCURRENCY = 32
@@ -102,7 +104,7 @@ def test_one_that_always_times_out_costs_eleven_calls_more_and_is_parked(kind, t
     assert (night.aside.state, night.aside.reason, night.entry) == (EntryState.OPEN, "later:TimeoutError", None)
     assert night.sent[-1].accepted.items == 499
     assert night.pauses == [30, 60, 120, 240, *[300] * 7]
-    warned = told(events.TRIED_TOO_LONG)
+    warned = told(events.TRANSACTIONS_STALLED)
     assert len(warned) == DEFAULT_POLICY.later - 6
     assert (warned[0]["left"], warned[0]["kind"]) == (1, "TimeoutError")
 
@@ -238,6 +240,9 @@ def test_an_outage_of_a_day_parks_the_chunk_and_its_replay_calls_the_rest():
     assert night.entry.reason == "later:ConnectionResetError"
     assert night.clock.at - NOON < timedelta(hours=25)
     before, night.workload.answers = len(night.workload.calls), lambda _number: None
+    with night.process() as process:
+        process.parked.change(night.entry, replace(night.entry, state=EntryState.REPLAYED))
+    night.clock.advance(2 * LONGEST_PAUSE)
     night.deliver(body=mark_again(night.body))
     assert len(night.workload.calls) - before == 30
     assert night.sent[-1].accepted.items == 50
@@ -264,7 +269,7 @@ def test_a_replay_of_what_was_set_aside_keeps_what_passes():
     night.settle()
     before = len(night.workload.calls)
     night.workload.answers = lambda number: TimeoutError() if number == 107 else None
-    body = mark_again(mark_aside(night.body))
+    body = replays(night)
     for count in (1, 2, 3):
         with pytest.raises(PutOffError) as put_off:
             night.deliver(count, body=body)

@@ -126,7 +126,7 @@ def look_document(look: JobLook, now: datetime) -> dict[str, object]:
         "waiters": list(look.job.waiters),
         "from": list(look.sources),
         "night": look.job.night,
-        "retried": [{**asdict(one), "at": _iso(one.at)} for one in look.retried],
+        "retried": [{**asdict(one), "at": _iso(one.at), "due": _iso(one.due)} for one in look.retried],
         "queues": [{**asdict(one), "oldest_at": _iso(one.oldest_at)} for one in look.queues],
         "refused": [entry_document(one) for one in look.refused],
     }
@@ -155,7 +155,8 @@ def _around(look: JobLook, job: Job, now: datetime) -> Iterator[tuple[str, str]]
     for words in explain_pace(look, now):
         yield "why not further", words
     for one in look.retried:
-        yield "tried again", f"{one.key}, {one.deliveries} times, last {_moment(one.at)}: {one.words}"
+        how = "tried again" if one.due is None else "waits"
+        yield how, f"{one.key}, {one.deliveries} times, last {_moment(one.at)}: {one.words}"
     for queue in look.queues:
         oldest = f", the oldest that waits since {_moment(queue.oldest_at)}" if queue.oldest_at else ""
         yield "queue", f"{queue.queue}: {queue.messages} messages{oldest}"

@@ -1,7 +1,7 @@
 """The chunks of a job as a grid of at most four hundred cells. A cell shows the worst of its range. Pure."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Final
@@ -38,8 +38,8 @@ class Grid:
     counts: Mapping[str, int]
 
 
-def draw_grid(chunks: int, ended: Mapping[int, ChunkState], retried: Collection[int]) -> Grid:
-    """Return the grid of this many chunks."""
+def draw_grid(chunks: int, ended: Mapping[int, ChunkState], retried: Mapping[int, str]) -> Grid:
+    """Return the grid of this many chunks. `retried`: the words about each that is tried again, or waits."""
     per_cell = max(1, ceil(chunks / MOST_CELLS))
     number = ceil(chunks / per_cell)
     cells = [
@@ -51,15 +51,17 @@ def draw_grid(chunks: int, ended: Mapping[int, ChunkState], retried: Collection[
     return Grid(cells, per_cell, min(_COLUMNS, number), ceil(number / _COLUMNS), counts)
 
 
-def _draw_cell(place: int, chunks: range, ended: Mapping[int, ChunkState], retried: Collection[int]) -> Cell:
+def _draw_cell(place: int, chunks: range, ended: Mapping[int, ChunkState], retried: Mapping[int, str]) -> Cell:
     kinds = {_kind_of(chunk, ended, retried) for chunk in chunks}
     worst = next(kind for kind in _KINDS if kind in kinds)
     named = f"chunk {chunks.start}" if len(chunks) == 1 else f"chunks {chunks.start} to {chunks.stop - 1}"
     words = {"stopped": "parked", "again": "tried again", "rest": "open", "done": "done"}[worst]
+    if worst == "again" and len(chunks) == 1:
+        words = retried[chunks.start]
     return Cell(place % _COLUMNS * _STEP, place // _COLUMNS * _STEP, worst, f"{named}: {words}")
 
 
-def _kind_of(chunk: int, ended: Mapping[int, ChunkState], retried: Collection[int]) -> str:
+def _kind_of(chunk: int, ended: Mapping[int, ChunkState], retried: Mapping[int, str]) -> str:
     if chunk in ended:
         return "stopped" if ended[chunk] is ChunkState.PARKED else "done"
     return "again" if chunk in retried else "rest"

@@ -230,7 +230,7 @@ def _draw_chunks(visit: Visit, look: JobLook) -> Mapping[str, Any]:
         return {"cells": [], "chunks_wanted": is_wanted}
     # Without an ended chunk there is no row to read.
     rows = filter(job.counts, visit.view.stores.ledger.rows(job.job)) if job.ended_chunks else ()
-    retried = {chunk for one in look.retried if (chunk := chunk_of_key(one.key)) is not None}
+    retried = {chunk: one.words for one in look.retried if (chunk := chunk_of_key(one.key)) is not None}
     return {
         **asdict(draw_grid(job.chunks, {row.chunk: row.state for row in rows}, retried)),
         "chunks_wanted": is_wanted,
