@@ -88,7 +88,7 @@ class DiffReader:
                 )
 
     def begin(self, manifests: Sides[Manifest]) -> RunDiff:
-        """Return what the manifests say of both."""
+        """Return both runs as their manifests tell of them."""
         before, now = manifests
         portions = {way: Sides(_read_portion(before, way), _read_portion(now, way)) for way in _WAYS}
         return RunDiff(now.job, Sides(before.revision, now.revision), portions, Sides(before.totals, now.totals))

@@ -152,6 +152,11 @@ def finished(provisioned_settings):
         Publisher(queue, payloads, limits=SMALL).submit(
             job="finished", transactions=sales(*"abcadapaaa"), workload="sales"
         )
+        Publisher(queue, payloads, limits=SMALL).submit(job="again", transactions=sales(*"aapb"), workload="sales")
+        app.work_off()
+        workload.breaks_at.clear()
+        app.stores.job_operator.rerun("again", by="ann", why="mended")
+        app.app.stages.starter.go_on("again")
         app.work_off()
         yield {**provisioned_settings, "SluiceStorage": app.storage, "SLUICE_WORKLOADS": f"{__name__}:Others"}
 
@@ -189,7 +194,7 @@ def test_a_command_prints_the_keys_of_the_page(command, keys, names, request, tm
     files = {"FILE": str(file), "SEED": str(tmp_path / "random.seed")}
     words = [files.get(word) or names.get(word, word) for word in command.split()]
     whose = {"publisher-env": "by_login", **dict.fromkeys(OF_REGISTRATION, "registration")}.get(words[0])
-    whose = "finished" if "rerun" in words else whose
+    whose = "finished" if {"rerun", "diff"} & set(words) else whose
     ran = CliRunner().invoke(app, [*words, "--json"], env=request.getfixturevalue(whose or "provisioned_settings"))
     document = json.loads(ran.stdout)
     # What is null on the page may be an object here: another test has planned an opening.

@@ -669,6 +669,33 @@ class Waiting(SmallJobs):
         return *jobs, _unstamped(pointer)
 
 
+class Reruns(Sounded):
+    """A job that runs again: its row, a row of the new run, the plan of its finish, and the totals of both runs."""
+
+    tables, containers, values = ("jobs", "totals"), ("results",), v.RERUN
+
+    def write(self, connections, stored):
+        job, rows, plan, totals = stored
+        super().write(connections, (job, rows))
+        self._blobs(connections).put_plan(plan)
+        for partition, (revision, amount) in totals.items():
+            writer = p.TotalsWriter(p.TotalsTable(_table(connections, "totals")), partition, revision)
+            writer.write(p.Total("alice", {"amount": amount}))
+            writer.close()
+
+    def read(self, connections):
+        table = p.TotalsTable(_table(connections, "totals"))
+        totals = {
+            partition: (revision, row["amount"])
+            for partition, (revision, _) in self.values[3].items()
+            for row in table.rows_of_partition(partition, revision)
+        }
+        return *super().read(connections), self._blobs(connections).find_plan(), totals
+
+    def _blobs(self, connections):
+        return p.SegmentBlobs(_container(connections, "results"), v.RERUN[0].job, 2)
+
+
 class Bounded(Sounded):
     """A job that its rejected transactions paused."""
 
@@ -881,7 +908,7 @@ SHELVES = {
     for shelf in (
         Jobs, SmallJobs, Lines, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, PutOff, CauseSums, Over,
         Fleet, Diary, Audit, Replays, Totals,
-        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Needs, Hours, Asides, Bounded, Halted, Erased, Waiting, Outputs, Gates, Timetables, Sequences, Rules,
+        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Needs, Hours, Asides, Bounded, Halted, Erased, Waiting, Reruns, Outputs, Gates, Timetables, Sequences, Rules,
     )
 }  # fmt: skip
 _ZSTD = b"\x28\xb5\x2f\xfd"

@@ -481,6 +481,26 @@ WAITING = (
     ),
     p.Pointer("wait", NOON + timedelta(minutes=1), "team-a~invoice", note="2"),
 )
+
+#: A job that runs again: its row, the row of a chunk of the new run, the finish plan, and totals of both runs.
+RERUN = (
+    replace(
+        SOUNDED[0],
+        state=p.JobState.RUNNING,
+        revision=3,
+        run_from=2,
+        halts=1,
+        done=1,
+        sounded=None,
+        problem=None,
+        needs=None,
+        story=(p.Told(p.JobState.COMPLETE, NOON, 1), p.Told(p.JobState.RUNNING, LATER, 3)),
+    ),
+    [replace(SOUNDED[1][0], revision=2, blob="team-a~large/2/0")],
+    p.FinishPlan.make([(0, 1)], cuts=2, is_rerun=True),
+    {"team-a~large": (1, "3.30"), "team-a~large!r2": (3, "6.60"), "team-a~large!r2-01": (3, "0.10")},
+)
+
 BOUNDED = (
     p.Job(
         job="team-a~wrong",

@@ -75,7 +75,7 @@ def find_lines(job: Job, settings: Path | None) -> bool | None:
 
 
 def forecast_words(job: Job) -> str:
-    """Return what a rerun does, and what the last run took."""
+    """Return the effect of a rerun in words, with the work and the cost of the last run."""
     ran = job.totals.items
     took = (
         f"the {ran:,} of the last run took {job.milliseconds / 1000:,.1f} s of work" if ran else "none of them has run"
