@@ -61,7 +61,7 @@ from shared.operating.job_acts import (
     read_queue as read_queue,
     warn_of_older_processes as warn_of_older_processes,
 )
-from shared.operating.keeping import Keeping as Keeping, find_immutable as find_immutable, read_keeping as read_keeping
+from shared.operating.keeping import find_immutable as find_immutable, read_keeping as read_keeping
 from shared.operating.parked_acts import (
     MOST_LINES as MOST_LINES,
     EntryReader as EntryReader,

@@ -1,8 +1,8 @@
 """Proves that nothing of an erased job is left, once its messages are gone, and looks once more a day later.
 
-A message that is hidden or scheduled is in no look at a queue. So the proof waits until the halt of its messages is over, for
-as long as a result that is sent once more, and for the longest that a submission hides on its room's queue. Until then,
-and while anything is found, each look removes again what has come.
+No reading of a queue shows a message that is hidden or scheduled. So the proof waits until the halt of its messages is
+over, and for the time in which a result is sent once more. It also waits for a submission that hides on its room's
+queue. Until then, and while anything is found, each check removes what has come since.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -30,9 +30,9 @@ HIDES: Final = timedelta(minutes=70)
 AGAIN: Final = timedelta(minutes=5)
 #: An erasure that is not proven by then needs a person.
 UNPROVEN_AFTER: Final = timedelta(minutes=90)
-SECOND_LOOK: Final = timedelta(days=1)
+SECOND_CHECK_AFTER: Final = timedelta(days=1)
 #: The note of the pointer to a job of which nothing was found.
-_SECOND: Final = "second look"
+_SECOND: Final = "second check"
 #: Messages that one look at a queue shows.
 _FRONT: Final = 32
 
@@ -64,7 +64,7 @@ class Erasures:
                 # The later pointer first: no erased job may be that the tick cannot find.
                 self.pending.add(replace(pointer, due=max(now + AGAIN, (job.erased_at or now) + PASSES)))
             elif not is_second:
-                self.pending.add(replace(pointer, due=now + SECOND_LOOK, note=_SECOND))
+                self.pending.add(replace(pointer, due=now + SECOND_CHECK_AFTER, note=_SECOND))
         self.pending.remove(pointer)
 
     def _prove(self, job: Job, now: datetime, looks: int) -> bool:

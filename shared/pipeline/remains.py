@@ -93,16 +93,16 @@ class Remains:
         for name in (PLANS, "results", "outputs", "parked"):
             found[f"blobs in {name}"] = sum(1 for _ in _list(self.bytes.container(name), f"{job.job}/"))
         found["blobs in parked"] += self.overflow.count_of(job.job, room_of(job.job))
-        found["blobs in payloads"] = sum(1 for _ in self._published(job))
+        found["blobs in payloads"] = sum(1 for _ in self._list_published(job))
         return {place: number for place, number in sorted(found.items()) if number}
 
     def _remove_published(self, job: Job) -> Iterator[None]:
         container = self.bytes.container(payload_container(room_of(job.job)))
-        for name in self._published(job):
+        for name in self._list_published(job):
             remove_blob(container, name)
             yield
 
-    def _published(self, job: Job) -> Iterator[str]:
+    def _list_published(self, job: Job) -> Iterator[str]:
         """Yield the blobs in the room's container that are this job's alone, and the file that it was made from."""
         room = room_of(job.job)
         container, folder = self.bytes.container(payload_container(room)), job.job.removeprefix(room_job(room, ""))
