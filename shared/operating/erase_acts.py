@@ -118,7 +118,11 @@ def describe_proof(job: Job) -> str:
     if job.proven_at is None or job.proof is None:
         return f"{erased}; proof follows when its queues are empty: sluice jobs show {job.job}"
     looked = ", ".join(f"{job.proof[name]} {name}" for name in ("tables", "containers", "queues"))
-    second = "second check done" if job.proof["looks"] > 1 else f"second check on {job.proven_at + SECOND_CHECK_AFTER:%Y-%m-%d}"
+    second = (
+        "second check done"
+        if job.proof["looks"] > 1
+        else f"second check on {job.proven_at + SECOND_CHECK_AFTER:%Y-%m-%d}"
+    )
     return f"{erased}, proven {_time(job.proven_at)}: {looked} looked at, {job.proof['found']} found; {second}"
 
 

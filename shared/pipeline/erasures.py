@@ -25,7 +25,7 @@ from shared.topology import POISON_SUFFIX, URGENT, is_work_queue, submission_que
 
 #: A result that is sent once more comes within this time, and the poison queues are drained.
 PASSES: Final = timedelta(minutes=15)
-#: Behind a submission that fails, others wait for so long: its count says that some are there, a look does not show them.
+#: Behind a submission that fails, others wait for so long: its count says that some are there, a peek does not show them.
 HIDES: Final = timedelta(minutes=70)
 AGAIN: Final = timedelta(minutes=5)
 #: An erasure that is not proven by then needs a person.
@@ -33,7 +33,7 @@ UNPROVEN_AFTER: Final = timedelta(minutes=90)
 SECOND_CHECK_AFTER: Final = timedelta(days=1)
 #: The note of the pointer to a job of which nothing was found.
 _SECOND: Final = "second check"
-#: Messages that one look at a queue shows.
+#: Messages that one peek shows.
 _FRONT: Final = 32
 
 
@@ -82,7 +82,7 @@ class Erasures:
         return True
 
     def _look_at_queues(self, job: Job, now: datetime) -> tuple[Mapping[str, int], int]:
-        """Return what may still bring something of the job, and how many queues were looked at."""
+        """Return the messages that may still bring something of the job, by place, and the number of queues."""
         waits: dict[str, int] = {}
         erased_at = job.erased_at or now
         names = self._queues_of(job)

@@ -1,9 +1,11 @@
-"""Everything where the transactions of a job that is erased can be: its removal, and the search for what is still there.
+"""All places where transactions of a job can be: their removal when the job is erased, and the search for bytes that are left.
 
-Beside the bytes that retention removes: outputs, totals, entries with their bytes, notes, messages above the bound at the
-door, words of exceptions in causes and needs, the row of its turn, the row behind its gate, and its line in the list.
+- the bytes that retention removes, outputs and totals
+- entries with their bytes, notes, and messages above the bound at the door
+- words of exceptions in causes and needs
+- the row of its turn, the row behind its gate, and its line in the list
 
-Each part may be repeated and killed anywhere. The rows of a table go in groups, with a look at the time after each.
+Each part may be repeated and killed anywhere. Rows go in groups: between two of them a tick may end.
 """
 
 from collections import Counter
@@ -53,7 +55,7 @@ def _rows_of(job: Job) -> Iterator[_Rows]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remains:
-    """What is left of erased jobs. One per process."""
+    """Removes and finds remains of erased jobs. One per process."""
 
     ledger: Ledger
     list: JobList
