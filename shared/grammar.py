@@ -70,7 +70,7 @@ def shard_partition(job: str, shard: int, run_from: int = 0) -> str:
 
 
 def end_of_shards(job: str) -> str:
-    """Return what lies behind each partition of a job's totals, of every run, and before that of any other job."""
+    """Return a key behind each partition of a job's totals, of every run, and before those of any other job."""
     return f"{job}{chr(ord(_SHARD) + 1)}"
 
 

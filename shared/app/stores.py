@@ -263,7 +263,7 @@ class Stores(Closing):
         )
 
     def _is_sealed(self, job: str) -> bool:
-        """Check whether a job is closed for good. A row that this version cannot read is none to drop messages for."""
+        """Check whether a job is closed for good. Messages of a row that this version cannot read are not dropped."""
         with suppress(LedgerError, NewerVersionError):
             found = self.ledger.read(job)
             return found is not None and found.state in SEALED

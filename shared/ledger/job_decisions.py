@@ -485,7 +485,7 @@ def bury(job: Job) -> Job:
 
 
 def erase(job: Job, by: str, why: str, now: datetime) -> Job:
-    """Reduce a job in any state to what says that it was erased, and what leads to its bytes until none is found.
+    """Reduce a job in any state to a note that it was erased, with the places of its bytes until the proof.
 
     Without the hash of its content: of a small payload, that could be guessed.
     """
@@ -508,7 +508,7 @@ def erase(job: Job, by: str, why: str, now: datetime) -> Job:
 
 
 def note_proof(job: Job, counts: Mapping[str, int], now: datetime) -> Job:
-    """Note that nothing of an erased job is left, in how many places that was looked for, and forget what led there."""
+    """Note that nothing of an erased job is left, in how many places that was looked for, and forget the places."""
     if job.state is not JobState.ERASED or job.proof == counts:
         return job
     proven_at = job.proven_at or now

@@ -63,7 +63,7 @@ from shared.operating.job_acts import (
     read_queue as read_queue,
     warn_of_older_processes as warn_of_older_processes,
 )
-from shared.operating.keeping import Keeping as Keeping, find_immutable as find_immutable, read_keeping as read_keeping
+from shared.operating.keeping import find_immutable as find_immutable, read_keeping as read_keeping
 from shared.operating.night_acts import (
     MOST_ACTS as MOST_ACTS,
     NightAct as NightAct,

@@ -16,7 +16,7 @@ from shared.ledger import CLOSED, Job, JobState, Ledger, Written, counting, eras
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
 from shared.operating.descent import list_made_from
 from shared.pending import ERASE_POINTER, OUTBOX_POINTER, PendingTable, Pointer
-from shared.pipeline import GRACE, SECOND_LOOK, Halts, Remains, event_of
+from shared.pipeline import GRACE, SECOND_CHECK_AFTER, Halts, Remains, event_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,11 @@ def describe_proof(job: Job) -> str:
     if job.proven_at is None or job.proof is None:
         return f"{erased}; proof follows when its queues are empty: sluice jobs show {job.job}"
     looked = ", ".join(f"{job.proof[name]} {name}" for name in ("tables", "containers", "queues"))
-    second = "second look done" if job.proof["looks"] > 1 else f"second look on {job.proven_at + SECOND_LOOK:%Y-%m-%d}"
+    second = (
+        "second check done"
+        if job.proof["looks"] > 1
+        else f"second check on {job.proven_at + SECOND_CHECK_AFTER:%Y-%m-%d}"
+    )
     return f"{erased}, proven {_time(job.proven_at)}: {looked} looked at, {job.proof['found']} found; {second}"
 
 

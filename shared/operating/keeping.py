@@ -1,4 +1,4 @@
-"""What the account of storage keeps of removed blobs: soft delete, versions, and containers from which nothing can be removed."""
+"""The account's own keeping of removed blobs: soft delete, versions, and containers from which nothing can be removed."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from shared.azure import error_code
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """What stands against erasing. None: storage does not say it, or not to this login."""
+    """Settings of the account that stand against erasing. None: storage does not say it, or not to this login."""
 
     #: Days that a removed blob can be restored. 0: it cannot.
     soft_delete_days: int | None
     #: Whether an earlier version of each blob stays.
     has_versions: bool | None
-    #: What is immutable, and by what.
+    #: The immutable containers, each with the reason.
     immutable: Sequence[str] = ()
 
     def words(self, now: datetime) -> Iterator[str]:

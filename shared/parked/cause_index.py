@@ -302,7 +302,7 @@ def _quotes(sums: CauseSums, job: str) -> bool:
 
 
 def _without_words(sums: CauseSums) -> str:
-    """Return the type of a failure, which stands in the place of its words."""
+    """Return the type of a failure, which stands instead of its words."""
     return f"{sums.reason}: its words were erased with their job"
 
 

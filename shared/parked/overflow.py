@@ -245,7 +245,7 @@ class Overflow:
             kept = [one for one in read.messages() if one.claimed != job]
             if len(kept) < sum(1 for _ in read.messages()):
                 copy = self._put_copy(file, kept)
-                # If its process wrote more to it since, the next look goes on.
+                # If its process wrote more to it since, the next call goes on.
                 if not self.remove(read) and copy is not None:
                     self.discard(copy)
 

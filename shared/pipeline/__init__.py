@@ -44,7 +44,7 @@ from shared.pipeline.dispatch import (
     Overtaking as Overtaking,
     Waking as Waking,
 )
-from shared.pipeline.erasures import SECOND_LOOK as SECOND_LOOK, Erasures as Erasures
+from shared.pipeline.erasures import SECOND_CHECK_AFTER as SECOND_CHECK_AFTER, Erasures as Erasures
 from shared.pipeline.fair import LEAST_WINDOW as LEAST_WINDOW
 from shared.pipeline.feed import Feeder as Feeder
 from shared.pipeline.finish import (

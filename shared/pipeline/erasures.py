@@ -1,8 +1,8 @@
 """Proves that nothing of an erased job is left, once its messages are gone, and looks once more a day later.
 
-A message that is hidden or scheduled is in no look at a queue. So the proof waits until the halt of its messages is over, for
-as long as a result that is sent once more, and for the longest that a submission hides on its room's queue. Until then,
-and while anything is found, each look removes again what has come.
+No reading of a queue shows a message that is hidden or scheduled. So the proof waits until the halt of its messages is
+over, and for the time in which a result is sent once more. It also waits for a submission that hides on its room's
+queue. Until then, and while anything is found, each check removes what has come since.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -25,15 +25,15 @@ from shared.topology import POISON_SUFFIX, URGENT, is_work_queue, submission_que
 
 #: A result that is sent once more comes within this time, and the poison queues are drained.
 PASSES: Final = timedelta(minutes=15)
-#: Behind a submission that fails, others wait for so long: its count says that some are there, a look does not show them.
+#: Behind a submission that fails, others wait for so long: its count says that some are there, a peek does not show them.
 HIDES: Final = timedelta(minutes=70)
 AGAIN: Final = timedelta(minutes=5)
 #: An erasure that is not proven by then needs a person.
 UNPROVEN_AFTER: Final = timedelta(minutes=90)
-SECOND_LOOK: Final = timedelta(days=1)
+SECOND_CHECK_AFTER: Final = timedelta(days=1)
 #: The note of the pointer to a job of which nothing was found.
-_SECOND: Final = "second look"
-#: Messages that one look at a queue shows.
+_SECOND: Final = "second check"
+#: Messages that one peek shows.
 _FRONT: Final = 32
 
 
@@ -64,7 +64,7 @@ class Erasures:
                 # The later pointer first: no erased job may be that the tick cannot find.
                 self.pending.add(replace(pointer, due=max(now + AGAIN, (job.erased_at or now) + PASSES)))
             elif not is_second:
-                self.pending.add(replace(pointer, due=now + SECOND_LOOK, note=_SECOND))
+                self.pending.add(replace(pointer, due=now + SECOND_CHECK_AFTER, note=_SECOND))
         self.pending.remove(pointer)
 
     def _prove(self, job: Job, now: datetime, looks: int) -> bool:
@@ -82,7 +82,7 @@ class Erasures:
         return True
 
     def _look_at_queues(self, job: Job, now: datetime) -> tuple[Mapping[str, int], int]:
-        """Return what may still bring something of the job, and how many queues were looked at."""
+        """Return the messages that may still bring something of the job, by place, and the number of queues."""
         waits: dict[str, int] = {}
         erased_at = job.erased_at or now
         names = self._queues_of(job)

@@ -1,6 +1,6 @@
 """The bytes of one job: where they are, and their removal. Retention and erasing share it.
 
-A folder goes in groups, by the ETags that were listed: what is written again meanwhile stays, and goes with the next look.
+A folder goes in groups, by the ETags that were listed: what is written again meanwhile stays, and goes with the next call.
 """
 
 from collections.abc import Callable, Iterator

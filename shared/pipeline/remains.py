@@ -1,9 +1,11 @@
-"""Everything where the transactions of a job that is erased can be: its removal, and the search for what is still there.
+"""All places where transactions of a job can be: their removal when the job is erased, and the search for bytes that are left.
 
-Beside the bytes that retention removes: outputs, totals, entries with their bytes, notes, messages above the bound at the
-door, words of exceptions in causes and needs, the row of its turn, the row behind its gate, and its line in the list.
+- the bytes that retention removes, outputs and totals
+- entries with their bytes, notes, and messages above the bound at the door
+- words of exceptions in causes and needs
+- the row of its turn, the row behind its gate, and its line in the list
 
-Each part may be repeated and killed anywhere. The rows of a table go in groups, with a look at the time after each.
+Each part may be repeated and killed anywhere. Rows go in groups: between two of them a tick may end.
 """
 
 from collections import Counter
@@ -54,7 +56,7 @@ def _rows_of(job: Job) -> Iterator[_Rows]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remains:
-    """What is left of erased jobs. One per process."""
+    """Removes and finds remains of erased jobs. One per process."""
 
     ledger: Ledger
     list: JobList
@@ -95,16 +97,16 @@ class Remains:
         for name in (PLANS, "results", "outputs", "parked"):
             found[f"blobs in {name}"] = sum(1 for _ in _list(self.bytes.container(name), f"{job.job}/"))
         found["blobs in parked"] += self.overflow.count_of(job.job, room_of(job.job))
-        found["blobs in payloads"] = sum(1 for _ in self._published(job))
+        found["blobs in payloads"] = sum(1 for _ in self._list_published(job))
         return {place: number for place, number in sorted(found.items()) if number}
 
     def _remove_published(self, job: Job) -> Iterator[None]:
         container = self.bytes.container(payload_container(room_of(job.job)))
-        for name in self._published(job):
+        for name in self._list_published(job):
             remove_blob(container, name)
             yield
 
-    def _published(self, job: Job) -> Iterator[str]:
+    def _list_published(self, job: Job) -> Iterator[str]:
         """Yield the blobs in the room's container that are this job's alone, and the file that it was made from."""
         room = room_of(job.job)
         container, folder = self.bytes.container(payload_container(room)), job.job.removeprefix(room_job(room, ""))

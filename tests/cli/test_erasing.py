@@ -78,11 +78,11 @@ def test_the_id_is_typed_and_everything_goes(sluice, job_in, stores, stack_setti
 
 
 def test_a_proof_is_shown_with_its_counts(sluice, job_in):
-    """And the day of the second look."""
+    """And the day of the second check."""
     proof = {"tables": 7, "containers": 5, "queues": 4, "found": 0, "looks": 1}
     name = job_in(JobState.ERASED, erased_at=NOON, proven_at=NOON, proof=proof, by="ann", problem="request 4711")
     shown = sluice("jobs", "show", name).stdout
-    assert "7 tables, 5 containers, 4 queues looked at, 0 found; second look on 2026-11-29" in shown
+    assert "7 tables, 5 containers, 4 queues looked at, 0 found; second check on 2026-11-29" in shown
 
 
 def test_a_source_is_refused_unless_what_was_made_from_it_is_named(sluice, job_in, stores):

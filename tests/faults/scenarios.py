@@ -491,7 +491,7 @@ def erase_again(world, app):
 
 
 def come_to_the_second_look(world, app):
-    """Let quarters of an hour pass until nothing is found, and then the day until the second look."""
+    """Let quarters of an hour pass until nothing is found, and then the day until the second check."""
     for minutes in (*[15] * MOST_TICKS, 24 * 60, 15, 15):
         app.host().run()
         world.clock.advance(minutes=minutes)

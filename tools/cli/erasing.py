@@ -1,4 +1,4 @@
-"""What `sluice jobs erase` says: what goes for good, and what the account keeps of it."""
+"""The words of `sluice jobs erase`: the things that go for good, and those that the account keeps."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress

@@ -64,7 +64,7 @@ def job_document(job: Job, now: datetime) -> dict[str, object]:
 
 
 def _proof(job: Job) -> dict[str, object]:
-    """Return what the JSON of an erased job has beside that of others."""
+    """Return the fields that the JSON of an erased job has beside those of others."""
     if job.erased_at is None:
         return {}
     return {"erased_at": _iso(job.erased_at), "by": job.by, "proven_at": _iso(job.proven_at), "proof": job.proof}
