@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from shared.clock import Clock
-from shared.errors import ContentionError, RefusedError, SignalNotSentError
+from shared.errors import ContentionError, PlanLostError, RefusedError, SignalNotSentError
 from shared.grammar import Amounts
 from shared.ledger import (
     BY_ITSELF,
@@ -187,9 +187,9 @@ class Succession:
             return Placed.HELD
         try:
             planned = self._plan(job, walk)
-        except RefusedError as refusal:
+        except (RefusedError, PlanLostError) as error:
             # There is no message to park.
-            self._pause(job, str(refusal))
+            self._pause(job, str(error))
             return Placed.HELD
         if planned is None:
             return Placed.HELD
