@@ -70,8 +70,7 @@ from shared.ledger.ledger import (
 )
 from shared.ledger.night_table import NightLine as NightLine, NightTable as NightTable
 from shared.ledger.precedence import (
-    Standing as Standing,
-    Verdict as Verdict,
+    Passage as Passage,
     add_waiter as add_waiter,
     find_circle as find_circle,
     follow_others as follow_others,
@@ -94,7 +93,6 @@ from shared.ledger.records import (
     PlanText as PlanText,
     Portion as Portion,
     Risk as Risk,
-    Sources as Sources,
     StretchRow as StretchRow,
     Told as Told,
     Totals as Totals,

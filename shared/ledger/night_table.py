@@ -85,7 +85,7 @@ class NightTable:
             return list(dict.fromkeys(names))[:most]
 
     def read(self, night: str, read_line: Callable[[Mapping[str, Any]], Listed]) -> list[NightLine]:
-        """Return the jobs of a night in the order of their acceptance, those that wait last; a thousand by one request."""
+        """Return the jobs of a night by one request, up to a thousand, those that wait for others last."""
         with expecting_an_answer(f"read night {night!r}"):
             rows = self._table.query_entities(
                 "PartitionKey eq @night", parameters={"night": night}, results_per_page=MOST

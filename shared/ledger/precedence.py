@@ -20,7 +20,7 @@ MOST_WAITERS: Final = 100
 LONGEST_CHAIN: Final = 100
 
 
-class Standing(Enum):
+class Passage(Enum):
     """How a job stands that another one waits for."""
 
     #: It is complete, and what it made counts.
@@ -31,10 +31,10 @@ class Standing(Enum):
     BROKEN = "broken"
 
 
-class Verdict(NamedTuple):
+class Ruling(NamedTuple):
     """A standing, and why for a person: what follows the name of the job."""
 
-    standing: Standing
+    standing: Passage
     words: str = ""
 
 
@@ -46,22 +46,22 @@ def follow_others(job: Job, room: str, submission: Submission) -> Job:
     return replace(job, state=JobState.HELD, waits=waits, from_jobs=sources)
 
 
-def judge_predecessor(found: Job | None, *, after_parked: bool = False) -> Verdict:
+def judge_predecessor(found: Job | None, *, after_parked: bool = False) -> Ruling:
     """Say whether a job that waits for this one passes it."""
     if found is None:
-        return Verdict(Standing.WAITS, "was not accepted yet")
+        return Ruling(Passage.WAITS, "was not accepted yet")
     ended = found.ended if found.state is JobState.BURIED else found.state.value
     by = f" by {found.by}" if found.by else ""
     why = f": {found.problem}" if found.problem else ""
     if ended == JobState.COMPLETE or (after_parked and ended == JobState.COMPLETED_WITH_PARKED):
-        return Verdict(Standing.PASSED)
+        return Ruling(Passage.PASSED)
     if found.state is JobState.STOPPED:
-        return Verdict(Standing.BROKEN, f"was stopped{by}{why}")
+        return Ruling(Passage.BROKEN, f"was stopped{by}{why}")
     if found.state is JobState.BURIED:
-        return Verdict(Standing.BROKEN, f"was buried, and was {ended}" if ended else "was buried by an earlier version")
+        return Ruling(Passage.BROKEN, f"was buried, and was {ended}" if ended else "was buried by an earlier version")
     if found.state is JobState.COMPLETED_WITH_PARKED:
-        return Verdict(Standing.WAITS, f"has parked transactions: sluice parked list --job {found.job}")
-    return Verdict(Standing.WAITS, f"is {found.state.value}{by if found.state is JobState.PAUSED else ''}{why}")
+        return Ruling(Passage.WAITS, f"has parked transactions: sluice parked list --job {found.job}")
+    return Ruling(Passage.WAITS, f"is {found.state.value}{by if found.state is JobState.PAUSED else ''}{why}")
 
 
 def add_waiter(found: Job, waiter: str, *, is_source: bool, after_parked: bool = False) -> Job:
@@ -71,7 +71,7 @@ def add_waiter(found: Job, waiter: str, *, is_source: bool, after_parked: bool =
     """
     if waiter in found.waiters or len(found.waiters) >= MOST_WAITERS:
         return found
-    is_passed = judge_predecessor(found, after_parked=after_parked).standing is Standing.PASSED
+    is_passed = judge_predecessor(found, after_parked=after_parked).standing is Passage.PASSED
     if is_passed and not is_source:
         return found
     return replace(found, waiters=(*found.waiters, waiter))

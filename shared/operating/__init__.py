@@ -20,7 +20,6 @@ from shared.operating.audit import (
     AuditTable as AuditTable,
     RecordedAct as RecordedAct,
 )
-from shared.operating.descent import list_made_from as list_made_from
 from shared.operating.differences import (
     AccountChange as AccountChange,
     Counted as Counted,

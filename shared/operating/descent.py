@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from shared.ledger import Job, JobState, Ledger, Standing, is_made_from, judge_predecessor, waits_now_for
+from shared.ledger import Job, JobState, Ledger, Passage, is_made_from, judge_predecessor, waits_now_for
 
 
 def describe_waiting(ledger: Ledger, job: Job) -> str:
@@ -12,7 +12,7 @@ def describe_waiting(ledger: Ledger, job: Job) -> str:
         return "it looks at the jobs that it waits for" if job.awaits_others else ""
     verdict = judge_predecessor(ledger.read(name), after_parked=bool(job.after_parked))
     # Passed, and its own row does not say so yet.
-    words = "has ended: it starts within a minute" if verdict.standing is Standing.PASSED else verdict.words
+    words = "has ended: it starts within a minute" if verdict.standing is Passage.PASSED else verdict.words
     left = len(job.waits) - job.waits_at - 1
     return f"it waits for {name}, which {words}" + (f"; then for {left} more" if left else "")
 

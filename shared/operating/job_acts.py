@@ -52,7 +52,7 @@ from shared.ledger import (
     stop,
 )
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
-from shared.operating.descent import describe_sources, describe_waiting
+from shared.operating.descent import describe_sources, describe_waiting, list_made_from
 from shared.parked import (
     ACCEPT,
     DOOR,
@@ -296,6 +296,8 @@ class JobLook:
     #: For whom it waits, and what it was made from, in words.
     waits: str = ""
     sources: Sequence[str] = ()
+    #: The jobs that were made from it, or will be.
+    made: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,13 +315,16 @@ class JobReader:
     def look(self, job_id: str) -> JobLook:
         """Read the job and everything around it."""
         job, refused = self.ledger.read(job_id), self.list_refused(job_id)
-        sources = [] if job is None else list(describe_sources(self.ledger, job))
-        if job is None or job.state in CLOSED:
-            return JobLook(job, refused=refused, sources=sources)
+        if job is None:
+            return JobLook(None, refused=refused)
+        sources, made = list(describe_sources(self.ledger, job)), list_made_from(self.ledger, job)
+        look = JobLook(job, refused=refused, sources=sources, made=made)
+        if job.state in CLOSED:
+            return look
         if job.awaits_others:
-            return JobLook(job, refused=refused, waits=describe_waiting(self.ledger, job), sources=sources)
+            return replace(look, waits=describe_waiting(self.ledger, job))
         retried, queues, older = self._list_retried(job), self._read_queues(job), self._count_older(job)
-        return JobLook(job, retried, queues, older, refused, sources=sources)
+        return replace(look, retried=retried, queues=queues, older=older)
 
     def list_refused(self, job_id: str) -> list[Entry]:
         """Return the open entries at the door that claim the job. One request."""

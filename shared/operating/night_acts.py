@@ -17,7 +17,7 @@ MOST_ACTS: Final = 500
 
 
 class NightAct(StrEnum):
-    """What a person does to all jobs of a night."""
+    """An act of a person on all jobs of a night."""
 
     PAUSE = "pause"
     RESUME = "resume"
@@ -49,7 +49,7 @@ _GRAVITY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """What came of an act on one job."""
+    """The outcome of an act on one job."""
 
     job: str
     words: str

@@ -495,7 +495,7 @@ class SubmissionOption(NamedTuple):
     """One option: its field, its check and its help."""
 
     name: str
-    #: Returns the value of what a message says, or refuses it.
+    #: Returns the value of a message's field, or refuses it.
     check: Callable[[Any], Any]
     help: str
 

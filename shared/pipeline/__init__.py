@@ -8,7 +8,7 @@
 - `call_limits` gives their turns to calls that are limited over all processes.
 - `so_far` keeps what a chunk came to while some of it failed. `aside` parks those that fail for good, and extends its result.
 - `alone` runs a suspect chunk in a process of its own, with `alone_child`.
-- `succession` starts jobs that wait for others. `source_lines` makes the payload of one from what these made.
+- `succession` starts jobs that wait for others. `source_lines` makes the payload of one from their lines.
 - `stretching` takes the stretches of jobs that grow.
 - `halts` takes the messages of paused jobs out of the queues.
 - `outputs` writes the end of a job, totals too; `dispatch` requests it.

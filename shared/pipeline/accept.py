@@ -89,8 +89,8 @@ class Accepted(Enum):
     DUPLICATE = "duplicate"
 
 
-class Waiting(Protocol):
-    """Looks whether a job may start that waits for others."""
+class LookAtWaiting(Protocol):
+    """Starts a job that waits for others, when these have ended."""
 
     def point(self, job: Job) -> Pointer:
         """Leave a pointer to it, before its row."""
@@ -130,7 +130,7 @@ class Acceptance:
     plans: PlanStore
     planning: Planning
     starter: Start
-    waiting: Waiting
+    waiting: LookAtWaiting
     stretching: Growing
     pending: PendingTable
     clock: Clock
@@ -210,7 +210,7 @@ class Acceptance:
             return *self._record_plan(job, plan), pointer
 
     def _follow(self, room: str, published: Submission, submission: Submission, until: float | None) -> Accepted:
-        """Accept a job that waits for others. Its own payload is stored now; what others make is read when they have ended."""
+        """Accept a job that waits for others. Its own payload is stored now. The lines of others are read when they have ended."""
         hashes, plan = fingerprints_of(published), None
         if not isinstance(published.content, FromJobs):
             with self.memory.hold(of_submission(published.content, self.sizes.least, self.limits)):

@@ -46,6 +46,7 @@ from shared.ledger import MOST_ROWS, Balance, Job, Portion
 from shared.messages import NO_PORTION, VERSION, PortionMessage, Sums
 from shared.payload import Limits
 from shared.pipeline.streams import LINES, Stream, StreamWriter
+from shared.refusals import Reason, refuse
 from shared.telemetry import contain
 from shared.versions import decode_document
 from shared.workloads import AnyWorkload, Calls, Emit, Left, PartialPiece, Rejection, Total, isolate_lines
@@ -337,14 +338,17 @@ class Outputs:
         self._put(MANIFEST, content, _JSON, {})
 
     def read_manifest(self) -> Manifest | None:
-        """Return the manifest. None: it was not written, or is gone. Only the row of its job says whether it counts."""
+        """Return the manifest, or refuse a damaged one. None: it is gone. Only the row of its job says whether it counts."""
         path = f"{self._folder}/{MANIFEST}"
         with expecting_an_answer(f"read output {path!r}"):
             try:
                 content = self._container.download_blob(path).readall()
             except ResourceNotFoundError:
                 return None
-        found: Manifest = decode_document(content, Manifest, "manifest", f"output {path!r}")
+        try:
+            found: Manifest = decode_document(content, Manifest, "manifest", f"output {path!r}")
+        except ValueError as error:
+            raise refuse(Reason.CORRUPT, f"output {path!r} is no manifest: {error}") from error
         return found
 
     def _put(self, name: str, content: bytes, settings: ContentSettings, metadata: Mapping[str, str]) -> None:

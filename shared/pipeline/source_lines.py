@@ -31,7 +31,7 @@ _STEP: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What a job takes of one source."""
+    """The lines that a job takes of one source."""
 
     job: Job
     manifest: Manifest

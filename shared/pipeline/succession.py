@@ -18,16 +18,16 @@ from functools import partial
 from typing import Final, Protocol
 
 from shared.clock import Clock
-from shared.errors import ContentionError, RefusedError, SignalNotSentError
+from shared.errors import ContentionError, PlanLostError, RefusedError, SignalNotSentError
 from shared.grammar import Amounts
 from shared.ledger import (
     BY_ITSELF,
     Job,
     JobState,
     Ledger,
+    Passage,
     PlanBlob,
     PlanText,
-    Standing,
     add_waiter,
     change,
     counting,
@@ -61,7 +61,7 @@ class Made:
 
 
 class MakePlan(Protocol):
-    """Makes the plan of a job from what its sources made. Raises RefusedError if that cannot be taken."""
+    """Makes the plan of a job from the lines of its sources. Raises RefusedError if that cannot be taken."""
 
     def __call__(self, job: Job, sources: Mapping[str, Job], /) -> Made:
         """Read the lines of the sources, and store them as the payload of the job."""
@@ -169,9 +169,9 @@ class Succession:
         if found is not None:
             walk.known[name] = found
         is_named = found is not None and job.job in found.waiters
-        if verdict.standing is Standing.PASSED and (is_named or not is_source):
+        if verdict.standing is Passage.PASSED and (is_named or not is_source):
             return True
-        if verdict.standing is Standing.BROKEN:
+        if verdict.standing is Passage.BROKEN:
             walk.broken = f"{name} {verdict.words}"
         elif found is not None and is_source and not is_named:
             walk.broken = f"{len(found.waiters)} jobs wait for {name} or were made from it, and it takes no more"
@@ -187,9 +187,9 @@ class Succession:
             return Placed.HELD
         try:
             planned = self._plan(job, walk)
-        except RefusedError as refusal:
+        except (RefusedError, PlanLostError) as error:
             # There is no message to park.
-            self._pause(job, str(refusal))
+            self._pause(job, str(error))
             return Placed.HELD
         if planned is None:
             return Placed.HELD

@@ -76,7 +76,7 @@ def names(provisioned_settings):
         plan = PlanBlob(f"{done}/plan", "e")
         ended = Job(job=done, state=JobState.COMPLETE, done=2, totals=totals, finished_at=now, plan=plan, **known)
         stores.ledger.insert(ended.add_requests({"table useful": 15}))
-        stores.ledger.insert(Job(job=open_, state=JobState.RUNNING, started_at=now, **known))
+        stores.ledger.insert(Job(job=open_, state=JobState.RUNNING, started_at=now, night=f"json-{stamp}", **known))
         stores.attempts.note_failure(job_note(open_, chunk_key(1, 1)), 2, ValueError())
         body = json.dumps({"sluice": {"job": refused, "items": []}}).encode()
         delivery = Delivery(queue="submissions", message_id="m", body=body, count=1)
@@ -104,6 +104,7 @@ def names(provisioned_settings):
         "SEQUENCE": f"json-{stamp}",
         "GATE": f"json-{stamp}",
         "MOMENT": f"{now - timedelta(minutes=25):%Y-%m-%dT%H:%MZ}",
+        "NIGHT": f"json-{stamp}",
     }
     with Connections.parse(provisioned_settings) as connections, Stores(connections) as stores:
         stores.fleet.forget_feed()

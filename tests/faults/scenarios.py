@@ -527,7 +527,7 @@ def failing(world, app, found=ASIDE, **shops):
     world.sales.breaks_at = shops or {"bad": UNKNOWN, "odd": UNKNOWN}
 
 
-def waiting(world, app):
+def waiting_for_service(world, app):
     """Have a job on the work queue whose service answers for some transactions only."""
     failing(world, app, odd=TimeoutError, w=TimeoutError)
 
@@ -924,9 +924,14 @@ SCENARIOS = (
     Scenario("replay", mended_with_parked, replay, replay_again, revisions={A: (2, 3)}),
     Scenario("set aside", failing, everything, replay_again, revisions={A: (2, 5)}),
     Scenario("set aside, then all is lost", failing, deliver_last, replay_again, forgets=True, revisions={A: (2, 5)}),
-    Scenario("wait for a service, in vain", waiting, everything, replay_again, revisions={A: (2, 5)}),
+    Scenario("wait for a service, in vain", waiting_for_service, everything, replay_again, revisions={A: (2, 5)}),
     Scenario(
-        "wait for a service, then all is lost", waiting, deliver_last, replay_again, forgets=True, revisions={A: (2, 5)}
+        "wait for a service, then all is lost",
+        waiting_for_service,
+        deliver_last,
+        replay_again,
+        forgets=True,
+        revisions={A: (2, 5)},
     ),
     Scenario("extend", set_aside_long_ago, replay, replay_again, revisions={A: (2, 5)}),
     Scenario("extend with some that fail again", set_aside, replay, replay_again, revisions={A: (2, 7)}),

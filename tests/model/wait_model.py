@@ -15,7 +15,7 @@ from functools import cache
 from typing import NamedTuple
 
 from shared.ledger.job_decisions import bury
-from shared.ledger.precedence import Standing, add_waiter, judge_predecessor
+from shared.ledger.precedence import Passage, add_waiter, judge_predecessor
 from shared.ledger.records import Job, JobState
 from tests.model.search import replaced, walk
 
@@ -144,7 +144,7 @@ def _writes(rules, state, number):
     if is_written:
         named = other._replace(is_named=True, version=other.version + 1)
         state = state._replace(others=replaced(state.others, at, named))
-    is_passed = judge_predecessor(judged).standing is Standing.PASSED
+    is_passed = judge_predecessor(judged).standing is Passage.PASSED
     if is_passed or (bool(judged.waiters) and not rules.believes_the_state):
         return state._replace(walkers=replaced(state.walkers, number, (at + 1, None)))
     return state._replace(walkers=replaced(state.walkers, number, None), at=max(state.at, at))
@@ -157,7 +157,7 @@ def judge(scope, state):
         return "" if have_ended else "early"
     if not have_ended or state.hints or any(state.walkers):
         return ""
-    is_broken = any(judge_predecessor(_row(other)).standing is Standing.BROKEN for other in state.others)
+    is_broken = any(judge_predecessor(_row(other)).standing is Passage.BROKEN for other in state.others)
     if not state.pointer or is_broken:
         return "stuck"
     return "slow" if scope.is_quiet else ""

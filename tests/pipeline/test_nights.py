@@ -3,8 +3,8 @@
 import pytest
 
 from shared.ledger import JobState
-from shared.operating import NightAct, act_on_night, choose_jobs, count_ended, explain_line, judge_night, list_made_from
-from shared.operating.descent import describe_sources, describe_waiting
+from shared.operating import NightAct, act_on_night, choose_jobs, count_ended, explain_line, judge_night
+from shared.operating.descent import describe_sources, describe_waiting, list_made_from
 from tests.pipeline.test_after import night, quick  # noqa: F401 - fixtures
 
 

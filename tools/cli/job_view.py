@@ -123,7 +123,7 @@ def look_document(look: JobLook, now: datetime) -> dict[str, object]:
         **({"predicted": None} if look.retried else {}),
         "why": explain_pace(look, now),
         "waits": list(look.job.waits),
-        "waiters": list(look.job.waiters),
+        "made": list(look.made),
         "from": list(look.sources),
         "night": look.job.night,
         "retried": [{**asdict(one), "at": _iso(one.at), "due": _iso(one.due)} for one in look.retried],
@@ -146,7 +146,7 @@ def _around(look: JobLook, job: Job, now: datetime) -> Iterator[tuple[str, str]]
     for entry in look.refused:
         yield "refused", refused_line(entry, job)
     yield from (("from", words) for words in look.sources)
-    yield from (("after it", ", ".join(names)) for names in (job.waiters,) if names)
+    yield from (("made from it", name) for name in look.made)
     for told in job.story:
         revision = f", revision {told.revision}" if told.revision > 1 else ""
         yield "story", f"{_moment(told.at)} {told.state}{revision}{f': {told.note}' if told.note else ''}"

@@ -58,7 +58,7 @@ FromOption = Annotated[
         "--from",
         metavar="JOBS",
         help="In place of a file: the jobs whose output lines are the transactions, with commas between. A --sum is "
-        "then NAME=THEIRS, by what they accepted of THEIRS.",
+        "then NAME=THEIRS: as much as they accepted of THEIRS.",
     ),
 ]
 FilesOption = Annotated[
