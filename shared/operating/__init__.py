@@ -33,6 +33,13 @@ from shared.operating.dry_run import (
     MissingResult as MissingResult,
     choose_chunks as choose_chunks,
 )
+from shared.operating.finding import (
+    LONGEST as LONGEST,
+    NEWEST as NEWEST,
+    Finder as Finder,
+    Hit as Hit,
+    HitKind as HitKind,
+)
 from shared.operating.gate_acts import (
     GateActResult as GateActResult,
     GateReader as GateReader,

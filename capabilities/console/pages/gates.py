@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
@@ -49,6 +50,10 @@ def show_gate(visit: Visit, gate: str) -> Page:
         "stragglers": stragglers(receipts, state.epoch),
     }
     title = f"Gate {gate}"
+    values["unknown"] = values["meant"] = None
+    if not (state.epoch or state.scheduled or held.count):
+        names = stores.gate_reader().list_names()
+        values |= {"unknown": gate not in names, "meant": next(iter(get_close_matches(gate, names, 1)), None)}
     values["seen"] = _say_seen(state, held)
     timetable = stores.timetables.read().get(gate)
     values["timetable"] = timetable and (describe_timetable(timetable, visit.now), timetable)
