@@ -33,6 +33,7 @@ from shared.messages import Delivery, Permit
 from shared.operating import (
     AuditTable,
     Finder,
+    GateForecaster,
     GateReader,
     JobOperator,
     JobReader,
@@ -320,6 +321,11 @@ class Stores(Closing):
     def finder(self) -> Finder:
         """Finds jobs, gates and causes by a part of their names."""
         return Finder(self.job_list, self.gate_reader().list_names, lambda: self.parked_table.read_causes().causes)
+
+    @property
+    def gate_forecaster(self) -> GateForecaster:
+        """Says what opening a gate would start."""
+        return GateForecaster(self.held, self.job_list, self.fleet, self.speeds)
 
     def gate_reader(self) -> GateReader:
         """Build the reader of all gates. It remembers what it has read."""

@@ -40,6 +40,10 @@ from shared.operating.finding import (
     Hit as Hit,
     HitKind as HitKind,
 )
+from shared.operating.forecast import (
+    Forecast as Forecast,
+    GateForecaster as GateForecaster,
+)
 from shared.operating.gate_acts import (
     GateActResult as GateActResult,
     GateReader as GateReader,

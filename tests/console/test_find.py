@@ -3,8 +3,11 @@
 import pytest
 
 from shared.errors import StorageUnavailableError
+from shared.gate import HeldEntry
+from shared.ledger import JobState
+from shared.topology import submission_queue
 from tests.console.conftest import HOST
-from tests.console.fillings import hold, make_entry, make_job, park, put_job
+from tests.console.fillings import NOON, hold, make_entry, make_job, park, put_job
 from tests.console.hostile import TEXTS
 from tests.console.test_pages import words
 
@@ -90,3 +93,22 @@ def test_a_misspelt_gate_says_which_was_meant(visitor, house):
     assert "No gate has this name" not in words(visitor.get("/gate/payroll"))
     hold(house.stores, "waiting", 1)
     assert "No gate has this name" not in words(visitor.get("/gate/waiting"))
+
+
+def test_a_gate_says_what_opening_it_would_start(visitor, house):
+    """Jobs, transactions, seconds and price, above the forms; nothing is written."""
+    job = make_job("held-one", chunks=10, state=JobState.HELD, gate="forecast-gate", items=5_000)
+    put_job(house.stores, job, is_open=False)
+    row = HeldEntry(
+        gate="forecast-gate", id="held-one", epoch=1, queue=submission_queue(), message="m", held_at=NOON, chunks=10
+    )
+    house.stores.held.insert(row)
+    house.stores.speeds.store("billing").try_write(b'{"v":1,"milliseconds":4000,"items":1000}', None)
+    house.clock.advance(30)
+    shown, requests = house.count(lambda: visitor.get("/gate/forecast-gate/forecast"))
+    assert "Opening forecast-gate starts 1 job: 5,000 transactions in 10 chunks." in words(shown)
+    assert "About 2 s with 10 tasks (bound by rule)" in words(shown)
+    assert "held-one 5,000 10 2026-11-21" in words(shown)
+    assert 'name="why"' in shown.text
+    assert requests <= 5 + 4
+    assert "what would opening it start?" in words(visitor.get("/gate/forecast-gate"))

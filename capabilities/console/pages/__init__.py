@@ -44,6 +44,7 @@ ROUTES: Final = (
     Route("/job/<job>/file/<kind>", "file", jobs.download),
     Route("/gates", "gates", gates.show_gates),
     Route("/gate/<gate>", "gate", gates.show_gate),
+    Route("/gate/<gate>/forecast", "forecast", gates.show_forecast),
     Route("/parked", "parked", parked.show_causes),
     Route("/parked/<fingerprint>", "cause", parked.show_cause),
     Route("/parked/<job>/<key>", "entry", parked.show_entry),
