@@ -23,12 +23,16 @@ from capabilities.console.static_files import address_of, serve
 from capabilities.console.visit import Download, Page, View, Visit
 from shared.azure import RequestTally, tally_requests, usage_of_counts
 from shared.errors import ActRepeatedError, SluiceError, StorageUnavailableError
+from shared.operating import LONGEST as MOST_TEXT
 from shared.telemetry import describe_error, events, place, tell
 from shared.usage import price
 
 #: A page that looks again gets its moving part alone.
 PART: Final = "part"
 _STATIC: Final = "static"
+#: Seconds after which a browser opens a page again that storage did not answer for.
+_TRIES_EACH: Final = "10"
+_NOT_FOUND, _UNAVAILABLE = 404, 503
 _INSET: Final = "<!--inset-->"
 #: Tells a page that this process is there. No request to storage.
 _ALIVE: Final = "alive"
@@ -68,8 +72,7 @@ class Application:
         except HTTPException as refusal:
             response = show_refusal(environ, refusal)
         except Exception as error:  # noqa: BLE001 - the last place before the server, which would show nothing
-            tell(events.CONSOLE_FAILED, page=request.path[-200:], error=describe_error(error), at=place(error))
-            response = show_refusal(environ, InternalServerError(original_exception=error))
+            response = show_refusal(environ, _note_fault(request, error))
         return protect(response)(environ, start)
 
     def _answer(self, request: Request) -> Response:
@@ -79,6 +82,17 @@ class Application:
         # The login has moved a part of the path.
         request = _SmallRequest(request.environ)
         adapter = self._map.bind_to_environ(request.environ)
+        try:
+            response = self._serve(request, adapter, person)
+        except HTTPException as refusal:
+            response = self._refuse(request, adapter, person, refusal)
+        except Exception as error:  # noqa: BLE001 - a person who is let in gets a page with ways on
+            response = self._refuse(request, adapter, person, _note_fault(request, error))
+        if person.cookie:
+            response.headers.add("Set-Cookie", person.cookie)
+        return response
+
+    def _serve(self, request: Request, adapter: MapAdapter, person: Person) -> Response:
         try:
             endpoint, arguments = adapter.match()
         except RequestRedirect as redirection:
@@ -92,9 +106,31 @@ class Application:
             return serve(**arguments)
         if endpoint == _ALIVE:
             return Response(status=204)
-        response = self._show(request, adapter, person, partial(self._pages[endpoint], **arguments))
-        if person.cookie:
-            response.headers.add("Set-Cookie", person.cookie)
+        return self._show(request, adapter, person, partial(self._pages[endpoint], **arguments))
+
+    def _refuse(self, request: Request, adapter: MapAdapter, person: Person, refusal: HTTPException) -> Response:
+        """Return a page in the frame, with ways on. One that looks again reads the status alone."""
+        if PART in request.args:
+            return show_refusal(request.environ, refusal)
+        link = partial(_link, adapter)
+        values = {"said": _say(refusal), "ways": list(_list_ways(request, link, refusal))}
+        moving = render("refused_inside.html", values)
+        html = render(
+            "base.html",
+            {
+                **self._describe(link, person, RequestTally()),
+                "page": Page(title=refusal.name, section="", template="refused_inside.html"),
+                "moving": moving,
+                "acts": "",
+                "version": "",
+                "now": self._view.clock.now(),
+                "own_path": _own_path(request),
+            },
+        )
+        response = Response(html, refusal.code or 500, content_type="text/html; charset=utf-8")
+        _keep_allowed(response, request.environ, refusal)
+        if refusal.code == _UNAVAILABLE and request.method in READS:
+            response.headers["Refresh"] = _TRIES_EACH
         return response
 
     def _show(
@@ -183,20 +219,45 @@ class Application:
 
 def show_refusal(environ: Mapping[str, Any], refusal: HTTPException) -> Response:
     """Return a page without anything of the installation, because perhaps the sender was not let in."""
-    said = refusal.description or ""
-    error = getattr(refusal, "original_exception", None)
-    if error is not None:
-        said = (
-            str(error)
-            if isinstance(error, SluiceError)
-            else "its place and kind are in the log, as `sluice.console.failed`"
-        )
-    html = render("refused.html", {"code": refusal.code or 500, "name": refusal.name, "said": said})
+    html = render("refused.html", {"code": refusal.code or 500, "name": refusal.name, "said": _say(refusal)})
     response = Response(html, refusal.code or 500, content_type="text/html; charset=utf-8")
+    _keep_allowed(response, environ, refusal)
+    return response
+
+
+def _note_fault(request: Request, error: Exception) -> InternalServerError:
+    tell(events.CONSOLE_FAILED, page=request.path[-200:], error=describe_error(error), at=place(error))
+    return InternalServerError(original_exception=error)
+
+
+def _say(refusal: HTTPException) -> str:
+    error = getattr(refusal, "original_exception", None)
+    if error is None:
+        return refusal.description or ""
+    return (
+        str(error)
+        if isinstance(error, SluiceError)
+        else "its place and kind are in the log, as `sluice.console.failed`"
+    )
+
+
+def _keep_allowed(response: Response, environ: Mapping[str, Any], refusal: HTTPException) -> None:
     for name, value in refusal.get_headers(dict(environ)):
         if name == "Allow":
             response.headers[name] = value
-    return response
+
+
+def _list_ways(request: Request, link: Callable[..., str], refusal: HTTPException) -> Iterator[tuple[str, str]]:
+    """Yield the words and the address of each way on."""
+    name = request.path.rstrip("/").rpartition("/")[2][:MOST_TEXT]
+    if refusal.code == _UNAVAILABLE:
+        yield (
+            "try again now: this page does so each ten seconds",
+            f"{request.script_root}{request.full_path.rstrip('?')}",
+        )
+    elif refusal.code == _NOT_FOUND and name:
+        yield f"look for {name}", link("find", q=name)
+    yield "Now: what needs you", link("now")
 
 
 def _link(adapter: MapAdapter, name: str, **values: Any) -> str:

@@ -1,6 +1,7 @@
 """Registration: what orders wait for, orders with their story, the balance of seats, and migrations of read models."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -16,7 +17,7 @@ from capabilities.registration.http import describe_order
 from capabilities.registration.order import OrderPhase, order_home
 from capabilities.registration.views import CONFERENCE_MODEL, ORDER_MODEL, READ_MODELS, state_of
 from shared.errors import MigrationRefusedError
-from shared.operating import AuditedAct
+from shared.operating import AuditedAct, Hit, HitKind
 from shared.processes import STUCK_AFTER
 from shared.readmodels import AT_WORK, Migration, ModelPointer, Phase, StoredView, ViewPlace, say_next
 
@@ -24,6 +25,7 @@ from shared.readmodels import AT_WORK, Migration, ModelPointer, Phase, StoredVie
 _OWN: Final = f"{__package__}:"
 #: Rows that one page reads of a view, in one request.
 _MOST: Final = 100
+_NAME: Final = re.compile(r"[A-Za-z0-9._~-]{1,128}")
 #: Processes of a page.
 _MOST_WAITING: Final = 100
 
@@ -201,7 +203,14 @@ def _part(visit: Visit) -> OrdersPart:
     return found
 
 
+def find_order(visit: Visit, text: str) -> Iterator[Hit]:
+    """Yield the order of this id or number. Three requests at most, and none for a text that no order can have."""
+    if _NAME.fullmatch(text) and (seen := _part(visit).stores.orders.look_up(text)) is not None:
+        yield Hit(HitKind.ORDER, seen.order.order, str(describe_order(seen.order)["state"]), is_exact=True)
+
+
 PAGES: Final = CapabilityPages(
+    find=find_order,
     routes=(
         Route("/processes", "processes", show_processes),
         Route("/orders", "orders", show_orders),

@@ -35,6 +35,8 @@ from shared.messages import Delivery, Permit
 from shared.operating import (
     AuditTable,
     DiffReader,
+    Finder,
+    GateForecaster,
     GateReader,
     JobEraser,
     JobOperator,
@@ -374,6 +376,16 @@ class Stores(Closing):
     def day_budget(self, budget: Decimal | None) -> DayBudget:
         """Build the budget of the day. It makes one request per decision, and none without a budget."""
         return DayBudget(budget=budget, prices=load(), noted_on=lambda day: read_day(self.usage, day))
+
+    @property
+    def finder(self) -> Finder:
+        """Finds jobs, gates and causes by a part of their names."""
+        return Finder(self.job_list, self.gate_reader().list_names, lambda: self.parked_table.read_causes().causes)
+
+    @property
+    def gate_forecaster(self) -> GateForecaster:
+        """Says what opening a gate would start."""
+        return GateForecaster(self.held, self.job_list, self.fleet, self.speeds)
 
     def gate_reader(self) -> GateReader:
         """Build the reader of all gates. It remembers what it has read."""

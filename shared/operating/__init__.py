@@ -36,6 +36,17 @@ from shared.operating.dry_run import (
     choose_chunks as choose_chunks,
 )
 from shared.operating.erase_acts import JobEraser as JobEraser, describe_proof as describe_proof
+from shared.operating.finding import (
+    LONGEST as LONGEST,
+    NEWEST as NEWEST,
+    Finder as Finder,
+    Hit as Hit,
+    HitKind as HitKind,
+)
+from shared.operating.forecast import (
+    Forecast as Forecast,
+    GateForecaster as GateForecaster,
+)
 from shared.operating.gate_acts import (
     GateActResult as GateActResult,
     GateReader as GateReader,

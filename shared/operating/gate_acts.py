@@ -257,11 +257,18 @@ class GateReader:
         self._container, self._gates, self._held = container, gates, held
         self._known: dict[str, tuple[str, Overview]] = {}
 
+    def list_names(self) -> list[str]:
+        """Return the names of the gates that have a blob. One request."""
+        return sorted(self._list())
+
+    def _list(self) -> dict[str, str]:
+        with expecting_an_answer("list the gates"):
+            return {str(blob.name): str(blob.etag) for blob in self._container.list_blobs() if is_name(str(blob.name))}
+
     def read(self) -> list[Overview]:
         """Return every gate that has a blob or holds work, by name."""
-        with expecting_an_answer("list the gates"):
-            # The ETag is that of the list. A change between the list and the read is found by the next list.
-            etags = {str(blob.name): str(blob.etag) for blob in self._container.list_blobs() if is_name(str(blob.name))}
+        # The ETag is that of the list. A change between the list and the read is found by the next list.
+        etags = self._list()
         holding = {gate: summary for gate, summary in self._held.summaries().items() if is_name(gate)}
         return [
             replace(self._observe(name, etags.get(name, "")), held=holding.get(name, _NOTHING))

@@ -21,7 +21,6 @@ from shared.watch.past import (
     Gap as Gap,
     PastMoment as PastMoment,
     Stood as Stood,
-    find_moment as find_moment,
     find_silence as find_silence,
     list_gaps as list_gaps,
     list_points as list_points,

@@ -15,7 +15,7 @@ DOWN: Final = timedelta(minutes=10)
 #: An idle tick writes each quarter of an hour.
 _FIRST_WITHIN: Final = timedelta(minutes=17)
 #: Acts within this time of a moment are shown with it.
-_AROUND: Final = timedelta(minutes=30)
+AROUND: Final = timedelta(minutes=30)
 
 
 class Gap(NamedTuple):
@@ -161,6 +161,6 @@ def find_moment(hours: Sequence[Hour], at: datetime) -> PastMoment:
     gap = None
     if before and is_silent(before[-1], after[0].at if after else at):
         gap = Gap(before[-1].at, after[0].at if after else at)
-    acts = [one for hour in hours for one in hour.acts if abs(one.at - at) <= _AROUND]
+    acts = [one for hour in hours for one in hour.acts if abs(one.at - at) <= AROUND]
     stood = [one for one in list_stood(hours, at) if one.last is None]
     return PastMoment(at, before[-1] if before else None, gap, stood, acts)

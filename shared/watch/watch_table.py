@@ -19,7 +19,9 @@ from azure.data.tables import TableClient, TableTransactionError, UpdateMode
 
 from shared.azure import MOST_GROUP_ROWS, GroupOperation, date_of, error_code, expecting_an_answer, write_group
 from shared.watch.needs import Need, NeedKind, sort_needs
+from shared.watch.past import AROUND, PastMoment, find_moment
 from shared.watch.points import (
+    HOUR,
     Act,
     Change,
     Hour,
@@ -160,6 +162,10 @@ class WatchTable:
                 parameters={"partition": _PARTITION, "low": hour_key(since), "high": hour_key(until)},
             )
             return [read_hour(row) for row in rows]
+
+    def read_moment(self, at: datetime) -> PastMoment:
+        """Return what was at a moment. One request."""
+        return find_moment(self.read_hours(at - HOUR, at + AROUND), at)
 
     def remove_old(self, now: datetime) -> None:
         """Remove the hours that are kept no longer: one request, and one more where there are some."""

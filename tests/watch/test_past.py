@@ -14,11 +14,10 @@ from shared.watch import (
     Point,
     PointAt,
     Stood,
-    find_moment,
     list_gaps,
     list_stood,
 )
-from shared.watch.past import is_down, is_silent
+from shared.watch.past import find_moment, is_down, is_silent
 from shared.watch.points import HOUR, Change, Opened, hour_of
 from tests.ledger.builders import NOON
 from tests.watch.conftest import minute as at

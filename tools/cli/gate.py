@@ -62,7 +62,7 @@ GateArgument = Annotated[str, typer.Argument(help="The gate, for instance nightl
 
 
 @app.command("open")
-def open_gate(  # noqa: PLR0913 - each option of the command is an argument
+def open_gate(  # noqa: C901, PLR0913 - each option of the command is an argument
     name: GateArgument,
     by: ByOption,
     *,
@@ -91,6 +91,9 @@ def open_gate(  # noqa: PLR0913 - each option of the command is an argument
     order: Annotated[RollOrder, typer.Option(help="How its held orders start.")] = RollOrder.ARRIVAL,
     seed: Annotated[str, typer.Option(metavar="HEX", help="By lottery: it is drawn by `sluice gate seed`.")] = "",
     why: WhyOption = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would start, and open nothing: jobs, seconds, price.")
+    ] = False,
     yes: YesOption = False,
     settings: SettingsOption = None,
     as_json: JsonOption = False,
@@ -99,6 +102,12 @@ def open_gate(  # noqa: PLR0913 - each option of the command is an argument
     seed = seed.lower()
     if why_not := _refuse_lottery(name, order, seed, at) or gate_timetable.refuse(name, every, zone, at, seed):
         end(why_not, WRONG_CALL)
+    if dry_run:
+        # Prices and tables: an opening has no time for them.
+        from tools.cli.gate_forecast import show_forecast  # noqa: PLC0415
+
+        show_forecast(name, settings, as_json=as_json)
+        return
     if every:
         wanted = gate_timetable.Wanted(name, every, zone, None if cold else minutes, by, why)
         gate_timetable.change(wanted, settings, is_sure=yes, as_json=as_json)

@@ -21,6 +21,12 @@ NAMED: Final = {
         _LOOK,
         "List what needs a person, the grave ones first: jobs that are paused, late or failed. Status 1: one is grave.",
     ),
+    "find": Named(
+        "find",
+        "find",
+        _LOOK,
+        "Find jobs, gates, causes and numbers by a part of their names. Status 1: nothing has it.",
+    ),
     "jobs": Named("jobs", "app", _LOOK, "Jobs: list them, look at one, watch one to its end."),
     "nights": Named(
         "nights", "app", _LOOK, "Nights: jobs that share a name. Look at them together, pause, resume or stop them."

@@ -21,7 +21,6 @@ from shared.watch import (
     NeedKind,
     PastMoment,
     Standing,
-    find_moment,
     find_silence,
     is_kind_of_job,
     name_kind,
@@ -77,7 +76,7 @@ def now(  # noqa: PLR0913 - each is an option
 
 def _show_then(at: datetime, settings: Path | None, *, as_json: bool) -> None:
     with connected(settings) as connections:
-        then = find_moment(Stores(connections).watch.read_hours(at - _HOUR, at), at)
+        then = Stores(connections).watch.read_moment(at)
     if as_json:
         typer.echo(json.dumps(_then_document(then)))
         return

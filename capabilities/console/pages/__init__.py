@@ -3,13 +3,14 @@
 A route has the name of its page; `ROUTES` lists them all.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from capabilities.console.pages import gates, jobs, needs, now, parked, records, replays, rules
-from capabilities.console.visit import Download, Page
+from capabilities.console.pages import find, gates, jobs, needs, now, parked, records, replays, rules
+from capabilities.console.visit import Download, Page, Visit
 from shared.app import Stores
+from shared.operating import Hit
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +31,20 @@ class CapabilityPages:
     sections: tuple[tuple[str, str], ...]
     #: Makes what its pages find in `View.parts`, from the stores and the capability's choice.
     open: Callable[[Stores, Any], object]
+    #: Yields what has a text for its whole name. None: it has nothing that a person looks for.
+    find: Callable[[Visit, str], Iterable[Hit]] | None = None
 
 
 ROUTES: Final = (
     Route("/", "now", now.show_now),
+    Route("/find", "find", find.show_find),
     Route("/need/<kind>/<about>", "need", needs.show_need),
     Route("/jobs", "jobs", jobs.show_jobs),
     Route("/job/<job>", "job", jobs.show_job),
     Route("/job/<job>/file/<kind>", "file", jobs.download),
     Route("/gates", "gates", gates.show_gates),
     Route("/gate/<gate>", "gate", gates.show_gate),
+    Route("/gate/<gate>/forecast", "forecast", gates.show_forecast),
     Route("/parked", "parked", parked.show_causes),
     Route("/parked/<fingerprint>", "cause", parked.show_cause),
     Route("/parked/<job>/<key>", "entry", parked.show_entry),

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from werkzeug.exceptions import NotFound
 
@@ -16,6 +17,8 @@ from shared.operating import Overview
 
 #: Seconds for which a page takes the gates that another one has read.
 _OPENED, _LOOKED = 2.0, 10.0
+#: Jobs that a forecast names.
+_MOST_SHOWN: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +52,24 @@ def show_gate(visit: Visit, gate: str) -> Page:
         "stragglers": stragglers(receipts, state.epoch),
     }
     title = f"Gate {gate}"
+    values["unknown"] = values["meant"] = None
+    if not (state.epoch or state.scheduled or held.count):
+        names = stores.gate_reader().list_names()
+        values |= {"unknown": gate not in names, "meant": next(iter(get_close_matches(gate, names, 1)), None)}
     values["seen"] = _say_seen(state, held)
     timetable = stores.timetables.read().get(gate)
     values["timetable"] = timetable and (describe_timetable(timetable, visit.now), timetable)
     return Page(
         title=title, section="gates", template="gate.html", values=values, looks_again=True, acts="gate_acts.html"
     )
+
+
+def show_forecast(visit: Visit, gate: str) -> Page:
+    """Show what opening the gate would start, above its forms. It writes nothing."""
+    shown, stores = show_gate(visit, gate), visit.view.stores
+    found = stores.gate_forecaster.forecast(gate, visit.view.prices, visit.now)
+    values = {**shown.values, "found": found, "most": _MOST_SHOWN, "currency": visit.view.prices.currency}
+    return replace(shown, title=f"Opening {gate}", template="forecast.html", values=values, looks_again=False)
 
 
 def open_gate(visit: Visit, gate: str) -> Page | str:

@@ -14,7 +14,7 @@ from capabilities.console.day_strip import MOST_ROWS, SPANS, draw_strip
 from capabilities.console.pages.job_rows import COLUMNS, row_of_job
 from capabilities.console.render import show_duration, show_number
 from capabilities.console.visit import Page, Visit
-from shared.watch import KEPT, Hour, Point, find_moment
+from shared.watch import KEPT, Hour, Point
 
 #: Seconds for which a page that was opened takes a part that another page has read.
 _OPENED: Final = 2.0
@@ -104,7 +104,7 @@ def _read_moment(text: str) -> datetime:
 
 def _show_then(visit: Visit, at: datetime) -> Page:
     """Show a moment of the past. One request."""
-    then = find_moment(visit.view.stores.watch.read_hours(at - timedelta(hours=1), at), at)
+    then = visit.view.stores.watch.read_moment(at)
     step = timedelta(minutes=15)
     values = {
         "then": then,

@@ -1,0 +1,175 @@
+"""What opening a gate would start: jobs, transactions, chunks, seconds and price. It reads, and writes nothing.
+
+The chunks of the held jobs are put one job after the other, as a release does, and the tasks that the rules in force
+allow work them off. What the workload calls is not known here, nor jobs that come meanwhile.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from itertools import islice
+from typing import Final
+
+from shared.azure import governors_of_work
+from shared.concurrency import Fleet, FleetTable, Observation, decide_tasks
+from shared.gate import HeldEntry, HeldTable
+from shared.ledger import JobList, JobState, Listed, Wanted
+from shared.pipeline import Speed, Speeds
+from shared.topology import submission_queue
+from shared.usage import Prices, add, price, requests_of_chunks, take_counts
+
+#: Held rows that are read, and lines of the list beside them, a request for a thousand.
+MOST_HELD: Final = 5_000
+_PAGE: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class JobForecast:
+    """A job behind the gate."""
+
+    job: str
+    chunks: int
+    #: None: the list has no line of it.
+    items: int | None
+    deadline: datetime | None
+    #: Seconds of one chunk. None: no speed is known of its workload.
+    chunk_seconds: float | None
+    #: When it ends. None where the speed of it, or of a job before it, is not known.
+    ends: datetime | None = None
+
+    @property
+    def is_late(self) -> bool:
+        """Return whether it ends after its deadline."""
+        return self.deadline is not None and self.ends is not None and self.ends > self.deadline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What would start. Jobs stand in the order in which they do."""
+
+    jobs: Sequence[JobForecast]
+    #: Held messages that are no jobs: orders, and those of others.
+    others: int
+    #: More is held than was read.
+    is_cut: bool
+    #: Messages that wait already, as last seen.
+    waiting: int
+    tasks: int
+    binding: str
+    requests: int
+    amount: Decimal
+    now: datetime
+
+    @property
+    def chunks(self) -> int:
+        """All chunks."""
+        return sum(job.chunks for job in self.jobs)
+
+    @property
+    def items(self) -> int:
+        """All transactions, as far as they are known."""
+        return sum(job.items or 0 for job in self.jobs)
+
+    @property
+    def is_about(self) -> bool:
+        """Return whether the transactions of a job are not known."""
+        return any(job.items is None for job in self.jobs)
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds until all have ended. None: a speed is not known."""
+        ends = [job.ends for job in self.jobs]
+        known = [end for end in ends if end is not None]
+        return (max(known) - self.now).total_seconds() if known and len(known) == len(ends) else None
+
+
+@dataclass(frozen=True, slots=True)
+class GateForecaster:
+    """Reads what a forecast needs: held rows, lines of jobs, the fleet, and the speed of each workload."""
+
+    held: HeldTable
+    jobs: JobList
+    fleet: FleetTable
+    speeds: Speeds
+
+    def forecast(self, gate: str, prices: Prices, now: datetime) -> Forecast:
+        """Return what opening the gate now would start. Four requests for a thousand jobs of one workload."""
+        rows = list(islice((entry for page in self.held.pages(gate) for entry in page), MOST_HELD + 1))
+        lines = self._read_lines(gate, len(rows))
+        workloads = {line.workload for line in lines.values() if line.workload}
+        speeds = {name: speed for name in sorted(workloads) if (speed := self.speeds.read(name)) is not None}
+        return forecast(rows, lines, speeds, self.fleet.read(), prices, now)
+
+    def _read_lines(self, gate: str, most: int) -> dict[str, Listed]:
+        found, after = dict[str, Listed](), ""
+        for _ in range(1 + most // _PAGE):
+            page = self.jobs.page(Wanted(state=JobState.HELD, gate=gate), _PAGE, after)
+            found |= {line.job: line for line in page.jobs}
+            if page.after is None:
+                break
+            after = page.after
+        return found
+
+
+def forecast(  # noqa: PLR0913, PLR0917 - each is read from another place
+    rows: Sequence[HeldEntry],
+    lines: Mapping[str, Listed],
+    speeds: Mapping[str, Speed],
+    fleet: Fleet,
+    prices: Prices,
+    now: datetime,
+) -> Forecast:
+    """Return the forecast of these held rows. Pure."""
+    read = rows[:MOST_HELD]
+    held = [row for row in read if row.queue == submission_queue()]
+    chunks, seen = sum(row.chunks for row in held), fleet.decision.observation if fleet.decision else None
+    waiting = (seen.depth if seen and fleet.fresh(now) else 0) + fleet.waiting(now)
+    latency = fleet.latency(now) or (seen.latency if seen else None)
+    jobs = [_read_job(row, lines.get(row.id), speeds, latency) for row in held]
+    mean = _mean_seconds(jobs)
+    wanted = Observation(depth=waiting + chunks, hour=now.hour, latency=mean)
+    decision = decide_tasks(fleet.rules, wanted, governors_of_work(fleet.governors), None, None, now)
+    order = {row.id: row.order((mean or 0.0) / max(1, decision.tasks)) for row in held}
+    ordered = sorted(jobs, key=lambda job: order[job.job])
+    usage = add(requests_of_chunks(chunks), take_counts(chunks))
+    return Forecast(
+        jobs=_time_jobs(ordered, waiting * (mean or 0.0), decision.tasks, now),
+        others=len(read) - len(held),
+        is_cut=len(rows) > MOST_HELD,
+        waiting=waiting,
+        tasks=min(decision.tasks, waiting + chunks),
+        binding=decision.binding,
+        requests=sum(usage.values()),
+        amount=price(usage, prices).total,
+        now=now,
+    )
+
+
+def _read_job(row: HeldEntry, line: Listed | None, speeds: Mapping[str, Speed], latency: float | None) -> JobForecast:
+    items, speed = (line.items if line else None), speeds.get((line and line.workload) or "")
+    seconds = latency
+    if speed is not None and items is not None:
+        seconds = items / max(1, row.chunks) * speed.milliseconds / speed.items / 1000
+    return JobForecast(row.id, row.chunks, items, row.deadline, seconds)
+
+
+def _mean_seconds(jobs: Iterable[JobForecast]) -> float | None:
+    known = [(job.chunks, job.chunk_seconds) for job in jobs if job.chunk_seconds is not None]
+    chunks = sum(number for number, _ in known)
+    return sum(number * seconds for number, seconds in known) / chunks if chunks else None
+
+
+def _time_jobs(jobs: Sequence[JobForecast], before: float, tasks: int, now: datetime) -> list[JobForecast]:
+    """Return the jobs with their ends: the work before each is shared by the tasks, and a chunk is done by one."""
+    found, work, is_known = list[JobForecast](), before, tasks > 0
+    for job in jobs:
+        is_known = is_known and job.chunk_seconds is not None
+        if not is_known:
+            found.append(job)
+            continue
+        seconds = job.chunk_seconds or 0.0
+        work += job.chunks * seconds
+        ends = now + timedelta(seconds=max(seconds, work / tasks))
+        found.append(JobForecast(job.job, job.chunks, job.items, job.deadline, job.chunk_seconds, ends))
+    return found
