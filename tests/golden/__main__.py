@@ -19,6 +19,7 @@ def made():
         "sounds": messages.sounds(),
         "halts": messages.halts(),
         "bounds": messages.bounds(),
+        "stretched": messages.stretched(),
         "linemessages": messages.line_bodies(),
         "asidemessages": messages.aside_bodies(),
         "errors": messages.errors(),

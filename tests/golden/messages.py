@@ -59,6 +59,11 @@ def bounds():
     return {"submission: bounded": p.write_submission(v.BOUNDED_SUBMISSION).decode()}
 
 
+def stretched():
+    """Return the body of a submission whose payload comes in stretches."""
+    return {"submission: in stretches": p.write_submission(v.STRETCHED_SUBMISSION).decode()}
+
+
 def sounds():
     """Return the bodies about the size of a merged partial."""
     return {name: p.encode(message).decode() for name, message in v.SOUNDS.items()}

@@ -21,7 +21,19 @@ from shared.grammar import shard_partition
 from shared.ids.book import read_log, spill
 from shared.ids.sequence import KEPT, NodeReport, Signature, close, create, parse as parse_sequence, reserve, resume
 from shared.ledger.job_decisions import Balance
-from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, PlanText, Portion, Risk, Told, Totals
+from shared.ledger.records import (
+    ChunkRow,
+    ChunkState,
+    Job,
+    JobState,
+    PlanBlob,
+    PlanText,
+    Portion,
+    Risk,
+    StretchRow,
+    Told,
+    Totals,
+)
 from shared.ledger.table_ledger import TableLedger
 from shared.messages import (
     STREAMS_VERSION,
@@ -67,9 +79,12 @@ from shared.parked.parked_table import ParkedTable
 from shared.parked.parking import door_key
 from shared.parked.poison_policy import Attempts, Mark
 from shared.payload import Limits
+from shared.payload.frames import Frame
+from shared.payload.stretches import StretchFields, StretchStore
 from shared.payload.submission import (
     DeclaredFields,
     PayloadFields,
+    Stretched,
     SubmissionFields,
     open_envelope,
     read_submission,
