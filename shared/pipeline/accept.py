@@ -169,7 +169,7 @@ class Acceptance:
             planned_job, is_mine, pointer = taken
             placed = self.starter.start(planned_job, is_new=is_mine, until=until)
             if planned_job.growing:
-                self.stretching.follow(planned_job, until)
+                self.stretching.follow(replace(planned_job, etag=""), until)
             if placed is not Placed.HELD:
                 return Accepted.DISPATCHED
             leave_to_gate(self.pending, planned_job, pointer, self.clock.now())
@@ -187,6 +187,7 @@ class Acceptance:
         if again:
             # Who took stretches before may have died before it put their chunks.
             self.starter.start(job, is_new=False, until=until)
+            job = replace(job, etag="")
         self.stretching.follow(job, until)
         return True
 

@@ -22,7 +22,7 @@ most 15 seconds by that note. It is a measurement, and may be lost: then the siz
 import base64
 import hashlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
@@ -281,19 +281,20 @@ class _GrownChunks(Sequence[PlannedChunk]):
 class GrownPlan:
     """The plans of a job that came in stretches, as one. It keeps two of them: a dispatch goes through them in order."""
 
-    def __init__(self, first: Plan, rows: Sequence[StretchRow], plans: PlanStore) -> None:
-        self._first, self._rows = first, rows
-        self._read = lru_cache(2)(lambda at: plans.read(rows[at].job, rows[at].plan))
-        self.chunks = _GrownChunks(self, len(first.chunks) + sum(row.chunks for row in rows))
-        #: As of its first stretch: the others are hardly larger.
-        self.rows = 2 * first.rows
+    def __init__(self, first: PlanBlob | PlanText, rows: Sequence[StretchRow], plans: PlanStore) -> None:
+        self._rows = rows
+        stored = [first, *(row.plan for row in rows)]
+        self._read = lru_cache(2)(lambda at: plans.read(rows[0].job, stored[at]))
+        self.chunks = _GrownChunks(self, rows[-1].chunk + rows[-1].chunks)
+        #: At most so many rows are in memory.
+        self.rows = 2 * max(rows[0].chunk, *(row.chunks for row in rows)) * Limits().chunk_frames_most
 
     def find(self, number: int) -> tuple[Plan, int | None, int]:
         """Return the plan of a chunk's stretch, its first id, and its first chunk. None: that of the job."""
         at = bisect_right(self._rows, number, key=attrgetter("chunk")) - 1
         if at < 0:
-            return self._first, None, 0
-        return self._read(at), self._rows[at].id_base, self._rows[at].chunk
+            return self._read(0), None, 0
+        return self._read(at + 1), self._rows[at].id_base, self._rows[at].chunk
 
     def message(self, number: int, first_id: int, revision: int = 0, *, lines: bool = False) -> ChunkMessage:
         """Return the work message of one chunk. `first_id` is that of the first stretch."""
@@ -305,12 +306,7 @@ class GrownPlan:
     @property
     def stored(self) -> int:
         """Number of stored bytes of the payload."""
-        return sum(plan.stored for plan in self.list_all())
-
-    def list_all(self) -> Iterator[Plan]:
-        """Yield the plan of each stretch."""
-        yield self._first
-        yield from map(self._read, range(len(self._rows)))
+        return sum(self._read(at).stored for at in range(len(self._rows) + 1))
 
 
 AnyPlan: TypeAlias = Plan | GrownPlan
@@ -320,8 +316,8 @@ def read_plan(plans: PlanStore, ledger: Ledger, job: Job) -> AnyPlan:
     """Return the plan of a job, of all stretches that it has now."""
     if job.plan is None:
         raise PlanLostError(f"job {job.job!r} has no plan")
-    first = plans.read(job.job, job.plan)
-    return first if job.stretches < 2 else GrownPlan(first, ledger.stretches_of(job.job), plans)
+    rows = ledger.stretches_of(job.job) if job.stretches > 1 else []
+    return GrownPlan(job.plan, rows, plans) if rows else plans.read(job.job, job.plan)
 
 
 #: `auto` means chunks of so many transactions, in whole thousands.

@@ -9,7 +9,7 @@ message takes the stretch again, or dispatches what lies above the cursor.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final, Protocol
 
@@ -89,7 +89,10 @@ class Stretching:
     memory: Memory = field(default_factory=lambda: Memory(WORK))
 
     def follow(self, job: Job, until: float | None) -> Job:
-        """Take the stretches that are there, up to the end. Return the job's row as it was seen last."""
+        """Take the stretches that are there, up to the end. Return the job's row as it was seen last.
+
+        A job without an ETag is one whose row may have gone on.
+        """
         while may_take(job):
             if until is not None and self.clock.monotonic() >= until:
                 self.starter.leave_to_tick(job.job)
@@ -159,9 +162,11 @@ class Stretching:
             return current if taken is None else Written(taken.job, [taken.row])
 
         grown = self._change(job, decide, f"take stretch {found.number}")
-        if is_to_be_put:
-            self.starter.start(grown, is_new=True, until=until)
-        return grown
+        if not is_to_be_put:
+            return grown
+        self.starter.start(grown, is_new=True, until=until)
+        # Its row has gone on by that.
+        return replace(grown, etag="")
 
     def _end(self, job: Job, previous: str, end: Declared) -> Job:
         self._check_end(job, end)
@@ -188,7 +193,7 @@ class Stretching:
             )
 
     def _change(self, job: Job, decide: "_Decide", tried: str) -> Job:
-        written = change(self.ledger, job.job, decide, tried=tried, known=job)
+        written = change(self.ledger, job.job, decide, tried=tried, known=job if job.etag else None)
         if written is not None and not written.etag:
             # Proven by the row of the stretch alone: others have changed the job since.
             written = self.ledger.read(job.job)

@@ -275,7 +275,7 @@ class Sweep:
     def _go_on(self, pointer: Pointer, until: float) -> None:
         job = self.starter.go_on(pointer.id, until)
         if job is not None and job.growing:
-            self.stretching.follow(job, until)
+            self.stretching.follow(replace(job, etag=""), until)
         self.pending.remove(pointer)
 
     def _end_retention(self, pointer: Pointer, until: float) -> None:

@@ -181,7 +181,8 @@ def _outputs(connections, job, published):
         if part["name"].startswith("output")
         for line in _unpacked(container.download_blob(folder + part["name"], decompress=False).readall()).splitlines()
     ]
-    wanted = {job.id_base + n: sale for n, sale in enumerate(published) if sale["shop"]}
+    numbers = [first + n for first, count in _ranges(Stores(connections).ledger, job) for n in range(count)]
+    wanted = {number: sale for number, sale in zip(numbers, published, strict=True) if sale["shop"]}
     if len({line["id"] for line in lines}) != len(lines):
         yield f"an id is twice in the output of {job.job}"
     if {line["id"]: {"shop": line["shop"], "amount": line["amount"]} for line in lines} != wanted:
@@ -219,11 +220,19 @@ def _totals(connections, job, wanted, partitions):
         yield f"a fence of {job.job} is not at its revision: {fences}"
 
 
+def _ranges(ledger, job):
+    """Return the first id and the number of transactions of each stretch. A job that came whole has one."""
+    rows = ledger.stretches_of(job.job) if job.stretches > 1 else []
+    first = rows[0].before if rows else job.items
+    return [(job.id_base, first), *((row.id_base, row.items) for row in rows)]
+
+
 def _ids(world, ledger):
     taken = sorted(
-        (job.id_base, job.id_base + job.items, name)
+        (first, first + count, name)
         for name in world.published
         if (job := ledger.read(name)) is not None and job.id_base is not None
+        for first, count in _ranges(ledger, job)
     )
     for (_, end, one), (begin, _, other) in pairwise(taken):
         if begin < end:

@@ -40,6 +40,7 @@ from tests.faults.world import (
     GATE,
     INLINE,
     MOST_TICKS,
+    STRETCHED,
     FedWorld,
     JoinedWorld,
     LinedWorld,
@@ -145,6 +146,81 @@ def processed(world, app):
     """Have the results of a job on the bus."""
     accepted(world, app)
     app.host(hold_back=only("work-00")).run()
+
+
+def grow(world, app, gate=None):
+    """Publish in stretches, and let the app take each of them as it comes."""
+
+    def let_take(_number, _is_found):
+        app.host().run()
+        app.plan.stage = "submit"
+
+    app.submit(A, GOOD, gate=gate, limits=STRETCHED, report=let_take)
+    app.host().run()
+
+
+def grow_again(world, app):
+    """Publish the same once more: it goes on behind what is there."""
+    app.submit(A, GOOD, limits=STRETCHED)
+
+
+def grow_and_release(world, app):
+    """Publish in stretches behind a closed gate, and open it when half of them are there."""
+
+    def open_in_between(number, _is_found):
+        accept(world, app)
+        if number == 2:
+            app.open_gate()
+            app.host(hold_back=only("submissions", "signals")).run()
+        app.plan.stage = "submit"
+
+    app.submit(A, GOOD, gate=GATE, limits=STRETCHED, report=open_in_between)
+    accept(world, app)
+
+
+def grow_again_and_open(world, app):
+    """Publish the same once more, and open the gate."""
+    app.submit(A, GOOD, gate=GATE, limits=STRETCHED)
+    open_again(world, app)
+
+
+def grow_beside_another(world, app):
+    """Publish in stretches while another process publishes the same."""
+
+    def overtake(number, _is_found):
+        if number == 1:
+            with world.app(Plan()) as other:
+                other.submit(A, GOOD, limits=STRETCHED)
+                other.host(hold_back=only("submissions")).run()
+
+    app.submit(A, GOOD, limits=STRETCHED, report=overtake)
+    app.host().run()
+
+
+def grown(world, app):
+    """Have all stretches and the end there, of which the app has seen nothing."""
+    app.submit(A, GOOD, limits=STRETCHED)
+
+
+def grow_and_never_end(world, app):
+    """Publish two stretches, and have the publisher never come back: a person stops the job."""
+
+    def die(number, _is_found):
+        app.host().run()
+        app.plan.stage = "submit"
+        if number == 2:
+            raise KilledError
+
+    with suppress(KilledError):
+        app.submit(A, GOOD, limits=STRETCHED, report=die)
+
+
+def stop_open(world, app):
+    """Stop the job, if it was ever accepted."""
+    app.host().run()
+    if app.stores.ledger.read(A) is None:
+        app.submit(A, GOOD, limits=STRETCHED)
+    stop_again(world, app)
 
 
 def submit(world, app):
@@ -832,6 +908,13 @@ SCENARIOS = (
         open_again,
         world=WholeWorld,
     ),
+    Scenario("grow", nothing, grow, grow_again),
+    Scenario("grow, all of it waits for turns", nothing, grow, grow_again, world=UnfedWorld),
+    Scenario("grow, then all is lost", nothing, grow, grow_again, forgets=True),
+    Scenario("grow held, then open", nothing, grow_and_release, grow_again_and_open, is_gated=True),
+    Scenario("grow, two publishers", nothing, grow_beside_another, grow_again),
+    Scenario("take all stretches at once", grown, accept),
+    Scenario("ends never", nothing, grow_and_never_end, stop_open, check=breaches_of_stopped),
     Scenario("process", accepted, process, runs=3),
     Scenario("accept, and wait for a turn", submitted, accept, world=FedWorld, runs=3),
     Scenario("accept, and all of it waits for a turn", submitted, accept, world=UnfedWorld, runs=3),

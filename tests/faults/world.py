@@ -40,6 +40,8 @@ SETTINGS = Settings.parse(
 )
 #: Two transactions a frame, and a message so small that a payload needs a blob.
 SMALL = Limits(frame_items=2, message_bytes=500)
+#: A frame of two transactions is a stretch.
+STRETCHED = Limits(frame_items=2, message_bytes=500, stretch_bytes=80)
 INLINE = Limits(frame_items=2)
 QUEUES = ("submissions", "work-00", "submissions-poison", "work-00-poison")
 #: No pointer is due later than that.
@@ -319,8 +321,8 @@ class Process:
         """Return the host of this process."""
         return Host(self, **options)
 
-    def submit(self, job, sales, *, gate=None, limits=SMALL, after=None, sources=None):
-        """Publish as a publisher does; with sources the sales are what these make."""
+    def submit(self, job, sales, *, gate=None, limits=SMALL, after=None, sources=None, report=None):
+        """Publish as a publisher does; with sources the sales are what these make. `report` learns of each stretch."""
         self.plan.stage = "submit"
         # Known before it is sent: whatever becomes of the sending, it may count once and never twice.
         self.world.published[job] = sales
@@ -329,6 +331,7 @@ class Process:
             self.connections.blobs.get_container_client("payloads"),
             limits=limits,
         )
+        publisher.on_stretch = report or publisher.on_stretch
         if sources:
             publisher.submit_jobs(job=job, jobs=sources, sums={"amount": "amount"}, workload="sales", gate=gate)
         else:

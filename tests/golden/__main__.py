@@ -20,6 +20,7 @@ def made():
         "halts": messages.halts(),
         "bounds": messages.bounds(),
         "waits": messages.waits(),
+        "stretched": messages.stretched(),
         "linemessages": messages.line_bodies(),
         "asidemessages": messages.aside_bodies(),
         "errors": messages.errors(),

@@ -64,6 +64,11 @@ def waits():
     return {f"submission: {name}": p.write_submission(said).decode() for name, said in v.WAITING_SUBMISSIONS.items()}
 
 
+def stretched():
+    """Return the body of a submission whose payload comes in stretches."""
+    return {"submission: in stretches": p.write_submission(v.STRETCHED_SUBMISSION).decode()}
+
+
 def sounds():
     """Return the bodies about the size of a merged partial."""
     return {name: p.encode(message).decode() for name, message in v.SOUNDS.items()}

@@ -31,6 +31,7 @@ from shared.ledger.records import (
     Portion,
     Risk,
     Sources,
+    StretchRow,
     Told,
     Totals,
 )
@@ -79,9 +80,12 @@ from shared.parked.parked_table import ParkedTable
 from shared.parked.parking import door_key
 from shared.parked.poison_policy import Attempts, FailedAttempt, Mark
 from shared.payload import Limits
+from shared.payload.frames import Frame
+from shared.payload.stretches import StretchFields, StretchStore
 from shared.payload.submission import (
     DeclaredFields,
     PayloadFields,
+    Stretched,
     SubmissionFields,
     open_envelope,
     read_submission,

@@ -696,6 +696,26 @@ class Reruns(Sounded):
         return p.SegmentBlobs(_container(connections, "results"), v.RERUN[0].job, 2)
 
 
+class Growing(SmallJobs):
+    """A job that grows by stretches: its row, that of a stretch, and the blobs that a publisher writes."""
+
+    tables, containers, values = ("jobs",), ("payloads",), v.GROWING
+
+    def write(self, connections, stored):
+        job, row, blobs = stored
+        inserted, _ = self._ledger(connections).insert(job)
+        assert self._ledger(connections).commit(inserted, [row])
+        for number, fields in enumerate(blobs):
+            p.StretchStore(_container(connections, "payloads")).put("meters", number, fields.encode())
+
+    def read(self, connections):
+        ledger, name = self._ledger(connections), v.GROWING[0].job
+        (row,) = ledger.stretches_of(name)
+        found = [p.StretchStore(_container(connections, "payloads")).find("meters", number) for number in range(3)]
+        blobs = tuple(p.json.decode(one, type=p.StretchFields) for one in found)
+        return _unstamped(ledger.read(name)), _unstamped(row), blobs
+
+
 class Bounded(Sounded):
     """A job that its rejected transactions paused."""
 
@@ -908,7 +928,7 @@ SHELVES = {
     for shelf in (
         Jobs, SmallJobs, Lines, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, PutOff, CauseSums, Over,
         Fleet, Diary, Audit, Replays, Totals,
-        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Needs, Hours, Asides, Bounded, Halted, Erased, Waiting, Reruns, Outputs, Gates, Timetables, Sequences, Rules,
+        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Needs, Hours, Asides, Bounded, Halted, Erased, Waiting, Reruns, Growing, Outputs, Gates, Timetables, Sequences, Rules,
     )
 }  # fmt: skip
 _ZSTD = b"\x28\xb5\x2f\xfd"

@@ -111,6 +111,14 @@ def test_jobs_to_wait_for_are_read():
     assert from_jobs.content.files == "lines"
 
 
+def test_a_payload_in_stretches_is_announced_as_before():
+    """And read as it was sent."""
+    assert text_of(messages.stretched()) == file_of("stretched").read_text(encoding="utf-8")
+    body = golden("stretched")["submission: in stretches"]
+    found = p.read_submission(p.open_envelope(body, LIMITS), "m-1", LIMITS)
+    assert (found.job, found.content) == ("meters", p.Stretched())
+
+
 @pytest.mark.parametrize("name", v.SUBMISSIONS)
 def test_submissions_of_before_are_read(name):
     """Publishers have no version of ours: what they send is read for good."""

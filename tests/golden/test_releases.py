@@ -12,7 +12,7 @@ from tests.golden.kept import lost
 LIMITS = p.Limits()
 RELEASES = sorted(folder.name for folder in (HERE / "releases").iterdir())
 #: Of messages by their names.
-BODIES = {"messages", "calls", "sounds", "bounds", "waits", "halts", "linemessages", "asidemessages"}
+BODIES = {"messages", "calls", "sounds", "bounds", "waits", "stretched", "halts", "linemessages", "asidemessages"}
 #: Not of a shelf.
 OTHERS = BODIES | {"bus", "words", "errors"}
 

@@ -393,6 +393,38 @@ ERASED = (
     p.Pointer("erase", NOON + timedelta(minutes=3), "team-a~gone"),
 )
 
+#: A job that grows, the row of its second stretch, and the blobs of both and of an end.
+GROWING = (
+    replace(
+        SMALL,
+        job="team-a~meters",
+        plan=p.PlanBlob("team-a~meters/" + SHA, "0x8DC", "plans"),
+        items=12,
+        chunks=3,
+        dispatch_cursor=2,
+        growing=True,
+        stretches=2,
+        chain=SHA,
+        declared_items=40,
+    ),
+    p.StretchRow(
+        job="team-a~meters",
+        chunk=1,
+        number=1,
+        chunks=2,
+        items=9,
+        before=3,
+        id_base=70,
+        plan=p.PlanBlob("team-a~meters/" + SHA, "0x8DD", "plans"),
+    ),
+    (
+        p.StretchFields(blob="meters/" + SHA, codec="zstd", frames=(p.Frame(0, 20, 3, SHA),), text=SHA),
+        p.StretchFields(previous=SHA, blob="meters/" + SHA, codec="plain", frames=(p.Frame(0, 90, 9, SHA),), text=SHA),
+        p.StretchFields(previous=SHA, end=p.DeclaredFields(40, {"amount": "812.50"})),
+    ),
+)
+STRETCHED_SUBMISSION = p.SubmissionFields(job="meters", gate="nightly", payload=p.PayloadFields(stretches=True))
+
 
 #: As `sluice now` and the first page of the console read them: the grave one first.
 NEEDS = [

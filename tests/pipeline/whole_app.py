@@ -80,10 +80,10 @@ class WholeApp:
 
     def run(self, job, items, room=""):
         """Run a job to its end, and return it with how many requests the app made meanwhile."""
-        before = self._made()
+        before = self.made()
         self.submit(job, items, room)
         self.work_off()
-        made = self._made() - before
+        made = self.made() - before
         return self.read(job, room), made
 
     def read(self, job, room=""):
@@ -102,7 +102,8 @@ class WholeApp:
         while self.deliver() or self._settle() or self._feed():
             pass
 
-    def _made(self):
+    def made(self):
+        """Return how many requests the app made to storage."""
         return sum(number for (kind, _), number in self.metered.meter.tally.counts().items() if kind.service != BUS)
 
     def deliver(self, *names):
