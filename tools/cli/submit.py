@@ -144,9 +144,7 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
     elif file is None or files:
         raise typer.BadParameter("give a FILE, or --from JOBS, where --files goes with", param_hint="FILE")
     else:
-        if job is None and not file.is_file():
-            raise typer.BadParameter("it is no file that can be read twice: name its job", param_hint="--job")
-        job = job or job_id(file)
+        job = job or _name_job(file)
         form = FileForm(csv, columns, tuple(numbers or ()))
         send = partial(
             _send_file,
@@ -203,7 +201,13 @@ def _send_jobs(  # noqa: PLR0913 - the parts of a job from others
     return publisher.submit_jobs(job=job, jobs=jobs, sums=sums, files=files, **options)
 
 
-def _send_file(
+def _name_job(file: Path) -> str:
+    if not file.is_file():
+        raise typer.BadParameter("it is no file that can be read twice: name its job", param_hint="--job")
+    return job_id(file)
+
+
+def _send_file(  # noqa: PLR0913 - the parts of a job from a file
     publisher: Publisher,
     *,
     file: Path,
