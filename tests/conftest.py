@@ -67,6 +67,8 @@ def pytest_collection_finish():
     """Have no later collection of garbage visit the tests and what they import: a tenth of the CPU of a worker."""
     gc.collect()
     gc.freeze()
+    # Few tests leave much behind, and half of the collections are for what one request leaves: another tenth.
+    gc.set_threshold(20_000, 20, 20)
     gc.enable()
     # One server forks all processes of a run. It imports these when the first is needed, or else each process does.
     multiprocessing.set_forkserver_preload(["tests.command", "tests.faults.campaign", "tests.forked"])

@@ -99,9 +99,9 @@ def lose_all(app, room, job, items):
 
 def test_a_small_job_of_another_room_ends_before_lost_chunks_that_are_put_again(app):
     """All chunks of the first room were lost, and take turns as if they were new."""
-    lose_all(app, "alpha", "flood", 300)
+    lose_all(app, "alpha", "flood", 160)
     row = app.read("flood", "alpha")
-    assert (row.state, row.dispatch_cursor, row.again_from) == (JobState.RUNNING, 300, 0)
+    assert (row.state, row.dispatch_cursor, row.again_from) == (JobState.RUNNING, 160, 0)
     assert chunks_on_queue(app) == []
     reader = app.stores.job_reader(1)
     assert "chunks that were lost wait for their turn on the queues" in explain_pace(
@@ -115,7 +115,7 @@ def test_a_small_job_of_another_room_ends_before_lost_chunks_that_are_put_again(
     assert states(app) == (JobState.COMPLETE, JobState.COMPLETE)
     assert ended.index((JobState.RUNNING, JobState.COMPLETE)) < 3
     row = app.read("flood", "alpha")
-    assert (row.totals.accepted.items, row.done, row.again_from) == (600, 300, None)
+    assert (row.totals.accepted.items, row.done, row.again_from) == (320, 160, None)
     assert rows(app) == ([], None)
 
 
@@ -149,7 +149,7 @@ def test_lost_chunks_go_before_the_rest_of_their_job(app, monkeypatch):
 
 def test_a_job_that_is_paused_while_its_lost_chunks_wait_goes_on_at_its_place(app):
     """A feeder hands over with the place noted; the next one finds the pause, and a resume brings the job back."""
-    lose_all(app, "", "large", 200)
+    lose_all(app, "", "large", 140)
     app.bus.complete(app.bus.waiting("permits"))
     assert replace(app.feeder, patience=0.0).follow() is Fed.HANDED_OVER
     row = app.read("large")
@@ -162,12 +162,12 @@ def test_a_job_that_is_paused_while_its_lost_chunks_wait_goes_on_at_its_place(ap
     app.app.tick()
     app.work_off()
     row = app.read("large")
-    assert (row.state, row.done, row.again_from) == (JobState.COMPLETE, 200, None)
+    assert (row.state, row.done, row.again_from) == (JobState.COMPLETE, 140, None)
 
 
 def test_a_feeder_that_dies_puts_lost_chunks_twice_and_never_too_few(app):
     """The next one begins at the place that the row has."""
-    lose_all(app, "", "large", 200)
+    lose_all(app, "", "large", 140)
 
     class DiedError(BaseException):
         """The process ended here."""
@@ -182,7 +182,7 @@ def test_a_feeder_that_dies_puts_lost_chunks_twice_and_never_too_few(app):
     app.feeder.call()
     app.work_off()
     row = app.read("large")
-    assert (row.state, row.totals.accepted.items, row.done) == (JobState.COMPLETE, 400, 200)
+    assert (row.state, row.totals.accepted.items, row.done) == (JobState.COMPLETE, 280, 140)
     assert rows(app) == ([], None)
 
 
