@@ -48,6 +48,7 @@ class Stage:
     settings: dict[str, str] = field(default_factory=dict)
     is_hinted: bool = False
     is_held: bool = False
+    is_of_order: bool = False
 
 
 BY_TRIGGER = {"SLUICE_DEQUEUE": "trigger"}
@@ -62,7 +63,11 @@ STAGES = {
     "settle": Stage("a batch of results", "settle"),
     "finish": Stage("the finish of a job", "finish"),
     "release": Stage("a slice of a gate's held jobs", "release", is_held=True),
-    "order": Stage("an order over HTTP, stored, its command unsent", "order"),
+    "feed": Stage("chunks that wait for their turn, in the feeder", "feed", {"SLUICE_CHUNK_ITEMS": "10"}),
+    "order": Stage("an order over HTTP, stored, its command unsent", "order", is_of_order=True),
+    "sell": Stage("commands to the seats of a conference", "sell", is_of_order=True),
+    "hear": Stage("answers of seats to orders", "hear", is_of_order=True),
+    "project": Stage("events for the views of orders", "project", is_of_order=True),
 }
 
 
@@ -148,8 +153,8 @@ def benched(stage):
 
 def measure(stage, kills):
     """Kill so many times and return the outcome of each, and all that is wrong at the end."""
-    if stage.trap == "order":
-        with benched_orders() as bench:
+    if stage.is_of_order:
+        with benched_orders(stage.trap) as bench:
             return [Kill(*bench.kill(number)) for number in range(kills)], list(bench.breaches())
     with benched(stage) as bench:
         seen = [bench.kill(number) for number in range(kills)]

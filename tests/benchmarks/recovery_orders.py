@@ -1,4 +1,7 @@
-"""Kills between the write of an order that came over HTTP, and the send of its command. No message comes again for it."""
+"""Kills of processes that have something of an order in hand, from its place over HTTP to its views.
+
+Between the write of the order and the send of its command no message comes again for it.
+"""
 
 import json
 import os
@@ -27,8 +30,8 @@ QUOTA, SEATS = 25, 2
 class OrderBench:
     """One stack with registration and two instances, and its kills."""
 
-    def __init__(self, stack, folder):
-        self._stack, self._folder, self._traps = stack, folder, Traps(folder / "traps")
+    def __init__(self, stack, folder, trap):
+        self._stack, self._folder, self._traps, self._trap = stack, folder, Traps(folder / "traps"), trap
         self._customer, self.orders = Customer(stack.host.base_url, ""), []
         with (
             Connections.parse(stack.settings) as connections,
@@ -39,16 +42,16 @@ class OrderBench:
         until(lambda: self._sold() is not None)
 
     def kill(self, number):
-        """Place an order, end the process that has stored it, and wait until its seats are reserved. Return both times."""
+        """Place an order, end the process that has it in hand, and wait until its seats are reserved. Return both times."""
         order = f"o-{number}"
         self.orders.append(order)
-        self._traps.arm("order")
+        self._traps.arm(self._trap)
         asking = Thread(target=self._place, args=(order,), daemon=True)
         asking.start()
-        what, pid = wait_until(lambda: self._caught(order), PATIENCE, lambda: "no order is stored")
+        what, pid = wait_until(lambda: self._caught(number), PATIENCE, lambda: f"nothing of {order} is in hand")
         os.killpg(os.getpgid(int(pid)), signal.SIGKILL)
         at = time.time()
-        again = wait_until(lambda: self._went(what, at), PATIENCE, lambda: f"{order} is not sent")
+        again = wait_until(lambda: self._went(what, at), PATIENCE, lambda: f"{order} does not go on")
         wait_until(lambda: self._is_reserved(order), PATIENCE, lambda: f"{order} has no seats")
         return again - at, time.time() - at
 
@@ -78,8 +81,8 @@ class OrderBench:
                 return whole["quota"] - whole["remaining"]
         return None
 
-    def _caught(self, order):
-        return next((words[2:4] for words in self._notes("caught") if words[2].endswith(order)), None)
+    def _caught(self, number):
+        return next((words[2:4] for words in self._notes("caught")[number:]), None)
 
     def _went(self, what, at):
         return min(
@@ -90,7 +93,7 @@ class OrderBench:
     def _notes(self, kind):
         path = self._folder / "notes"
         lines = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
-        return [words for words in lines if words[:2] == [kind, "order"]]
+        return [words for words in lines if words[:2] == [kind, self._trap]]
 
 
 def _offer():
@@ -101,8 +104,8 @@ def _offer():
 
 
 @contextmanager
-def benched_orders():
-    """Start a stack at the deployed locks and yield the bench."""
+def benched_orders(trap):
+    """Start a stack at the deployed locks and yield the bench of a stage."""
     with tempfile.TemporaryDirectory(prefix="sluice-recovery-") as name:
         folder = Path(name)
         (folder / "traps").mkdir()
@@ -115,4 +118,4 @@ def benched_orders():
             TRAPS: str(folder / "traps"),
         }
         with running(StackOptions(instances=2, settings=settings, words=("--longest-pause", "1"))) as stack:
-            yield OrderBench(stack, folder)
+            yield OrderBench(stack, folder, trap)

@@ -7,10 +7,15 @@ import os
 import time
 from functools import wraps
 from pathlib import Path
+from zlib import crc32
 
+from capabilities.registration.seat_flows import SeatFlows
+from capabilities.registration.verbs import Registration
 from shared.gate import Batches, outflow
 from shared.pipeline import Arrivals, Finisher, Processor, Settler
+from shared.pipeline.feed import _Feeding
 from shared.processes import Outgoing
+from shared.readmodels import Projector
 from tests.chaos.unsteady import NOTES, Notes, Unsteady
 
 #: The setting that names the folder of traps.
@@ -61,7 +66,11 @@ def _set_traps(notes, folder):
     watch(Processor, "_do", lambda work, **_: ("work", f"{work.job}/{getattr(work, 'chunk', 'finish')}"))
     watch(Settler, "settle", lambda messages: ("settle", messages[0].id))
     watch(Finisher, "finish", lambda message: ("finish", message.job))
+    watch(_Feeding, "_put_of", lambda row, _chunks: ("feed", row.job))
     watch(Outgoing, "send", _ordered)
+    watch(SeatFlows, "sell", lambda bodies: ("sell", _name(bodies[0])))
+    watch(Registration, "hear", lambda bodies: ("hear", _name(bodies[0])))
+    watch(Projector, "project", lambda ranges: ("project", ranges[0].home))
     watch(Batches, "start", lambda due, *_: ("release", due[0].entry.id) if due else None)
 
 
@@ -72,6 +81,10 @@ def _accepted(delivery, until=None):
 def _ordered(unsent):
     """Return the home of an order that is stored, whose command is about to be sent."""
     return next((("order", one.home) for one in unsent if one.commands), None)
+
+
+def _name(body):
+    return crc32(body)
 
 
 def _hold(notes, folder, stage, what):

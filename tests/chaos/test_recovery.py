@@ -14,7 +14,7 @@ def test_shortened_locks_are_refused(option):
 
 
 @pytest.mark.ci("a stack at the deployed locks for a minute each")
-@pytest.mark.parametrize("stage", ["settle", "work", "hint", "trigger", "order"])
+@pytest.mark.parametrize("stage", ["settle", "work", "hint", "trigger", "feed", "order", "sell"])
 def test_the_work_of_a_killed_process_goes_on_elsewhere(stage):
     """One kill, and every output exact. What the host's trigger delivered was hidden for ten minutes."""
     seen, found = measure(STAGES[stage], kills=1)
