@@ -48,6 +48,7 @@ from tests.faults.world import (
     ShardedWorld,
     SpannedWorld,
     UnfedWorld,
+    WaitingWorld,
     WholeWorld,
     World,
     sales,
@@ -769,9 +770,17 @@ SCENARIOS = (
     Scenario("replay", mended_with_parked, replay, replay_again, revisions={A: (2, 3)}),
     Scenario("set aside", failing, everything, replay_again, revisions={A: (2, 5)}),
     Scenario("set aside, then all is lost", failing, deliver_last, replay_again, forgets=True, revisions={A: (2, 5)}),
-    Scenario("wait for a service, in vain", waiting, everything, replay_again, revisions={A: (2, 5)}),
     Scenario(
-        "wait for a service, then all is lost", waiting, deliver_last, replay_again, forgets=True, revisions={A: (2, 5)}
+        "wait for a service, in vain", waiting, everything, replay_again, world=WaitingWorld, revisions={A: (2, 5)}
+    ),
+    Scenario(
+        "wait for a service, then all is lost",
+        waiting,
+        deliver_last,
+        replay_again,
+        world=WaitingWorld,
+        forgets=True,
+        revisions={A: (2, 5)},
     ),
     Scenario("extend", set_aside_long_ago, replay, replay_again, revisions={A: (2, 5)}),
     Scenario("extend with some that fail again", set_aside, replay, replay_again, revisions={A: (2, 7)}),
