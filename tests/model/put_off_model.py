@@ -27,15 +27,15 @@ ENOUGH = 40
 
 
 class Bug(Enum):
-    """A mistake that somebody could make, and that the search must find."""
+    """A mistake that a person could make, and that the search must find."""
 
-    #: The outcome is written whoever wrote since.
+    #: The outcome is written over that of another delivery.
     NO_VERSION = auto()
     #: An outage counts as a try.
     OUTAGE_COUNTS = auto()
     #: The outcome has no tries.
     FORGETS_TRIES = auto()
-    #: The message goes back before the outcome is written, so that a kill between loses the tries for ever.
+    #: The message goes back before the outcome is written, so that a kill between loses the message.
     GIVES_UP_THE_MESSAGE = auto()
 
 
@@ -61,7 +61,7 @@ class Kept(NamedTuple):
 
 
 class Worker(NamedTuple):
-    """A delivery; `step` is its next request."""
+    """A delivery. `step` is its next request."""
 
     step: str = "idle"
     seen: Kept | None = None

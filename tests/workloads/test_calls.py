@@ -5,7 +5,7 @@ import pytest
 from shared.dequeue import AGAIN_AFTER
 from shared.errors import HaltedError, Later, NotCalledError
 from shared.pipeline.halts import DRAINS
-from shared.workloads.calls import FIRST_PAUSE, LONGEST_PAUSE, MOST_IN_A_ROW, Calls, Service, pause_after
+from shared.workloads.isolate import FIRST_PAUSE, LONGEST_PAUSE, MOST_IN_A_ROW, Calls, Service, pause_after
 from tests.dequeue.memory_queue import ManualClock
 
 
