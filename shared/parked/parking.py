@@ -328,7 +328,7 @@ class Deliveries:
         return Park(error) if is_parked else Redeliver(error)
 
     def put_off(self, attempt: Attempt, error: Exception | None, seconds: int, *, is_try: bool = False) -> None:
-        """Have the message delivered again after so many seconds, because of what it waits for, and note it.
+        """Have the message delivered again after so many seconds, because it waits for something, and note it.
 
         No error: it waits for the same as before. `is_try`: whether the delivery was one of its tries nevertheless.
         """

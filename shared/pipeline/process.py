@@ -69,7 +69,7 @@ from shared.parked import (
 from shared.payload import Limits, ReadChunk
 from shared.pipeline.aside import TRANSACTIONS, resume_from, set_aside
 from shared.pipeline.outputs import Ran, run_in_parts
-from shared.pipeline.put_off import WARNED_FROM, Outcome, Waits, choose_due, judge_left, rank_failure, seconds_until
+from shared.pipeline.put_off import WARNED_FROM, Leftover, Waits, choose_due, judge_left, rank_failure, seconds_until
 from shared.pipeline.results import ChunkResult, PackedResult, ResultStore, SendResult, StoredResult, pack_result
 from shared.pipeline.settle import find_done, is_chunk_done
 from shared.pipeline.so_far import SoFar, SoFarStore
@@ -193,7 +193,7 @@ class _Run:
 
     @property
     def keeps(self) -> bool:
-        """Whether its outcome is kept. Lines are made once all have passed, and a suspect's process knows of no other run."""
+        """True if its outcome is kept. Lines are made once all have passed, and a suspect's process knows of no other run."""
         return not (self.is_suspect or self.work.lines)
 
 
@@ -204,7 +204,7 @@ class _Failing:
     run: _Run
     #: The failure that says most. It is the one for which the chunk is parked.
     error: Exception
-    outcome: Outcome
+    outcome: Leftover
     ran: Ran
     #: Whether the chunk may end with the others.
     is_few: bool
@@ -415,11 +415,14 @@ class Processor:
         since = 0 if run.before is None else run.before.since
         # The notes are read from the third delivery on.
         put_off = max(put_off, since > 0)
+        waits = run.waits
+        if not run.keeps:
+            waits = dict.fromkeys((one.number for one in ran.left), Waits(put_off))
         uncalled = sum(is_uncalled(one.error) for one in ran.left)
         ended = ran.accepted.items + ran.rejected.items
         outcome = judge_left(
             ran.left,
-            run.waits,
+            waits,
             run.resting,
             ended=ended,
             has_called=uncalled < run.items,

@@ -1,4 +1,4 @@
-"""What becomes of a chunk of which transactions are left: which are called again and when, and when that ends. Pure.
+"""Decides about a chunk of which transactions are left: which are called again and when, and when that ends. Pure.
 
 A transaction waits if its service did not answer, or said `Later`. Each delivery in which the service answers others
 counts, and after so many it is parked. An outage counts none: twenty failures in a row, or a chunk of which none ever ended.
@@ -31,8 +31,8 @@ _NEVER: Final = Waits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What is left of a chunk after a delivery."""
+class Leftover:
+    """The transactions that are left of a chunk after a delivery."""
 
     left: Mapping[int, Waits]
     #: Whether some wait, or were not called. Else all that are left failed of themselves.
@@ -72,7 +72,7 @@ def judge_left(  # noqa: PLR0913 - a delivery, and what was known before
     now: float,
     most: int,
     put_off: int,
-) -> Outcome:
+) -> Leftover:
     """Judge a delivery: `failed` are left of those that it could call, `resting` are the others.
 
     `ended`: the transactions of the chunk that have ended, in any delivery. `has_called`: whether any call of this one began.
@@ -97,10 +97,10 @@ def judge_left(  # noqa: PLR0913 - a delivery, and what was known before
         else:
             # A delivery that called ended because its time was over.
             pauses.append(0 if has_called and kind is _Kind.UNCALLED else FIRST_PAUSE)
-    return Outcome(
+    return Leftover(
         left=left,
         waits=bool(resting) or set(kinds.values()) != {_Kind.FAULT},
-        is_spent=not resting
+        is_spent=not (resting or is_outage)
         and _Kind.UNCALLED not in kinds.values()
         and all(left[number].times >= most for number, kind in kinds.items() if kind is _Kind.WAITING),
         has_faults=_Kind.FAULT in kinds.values(),

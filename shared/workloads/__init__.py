@@ -4,21 +4,19 @@ A workload needs nothing else of Sluice. docs/workloads.md writes one from scrat
 """
 
 from shared.errors import Later as Later
-from shared.workloads.calls import (
+from shared.workloads.isolate import (
     FIRST_PAUSE as FIRST_PAUSE,
     LONGEST_PAUSE as LONGEST_PAUSE,
+    MOST_LEFT as MOST_LEFT,
     Calls as Calls,
+    Failures as Failures,
+    Left as Left,
+    PartialPiece as PartialPiece,
     Service as Service,
     Turns as Turns,
     is_uncalled as is_uncalled,
     is_waiting_error as is_waiting_error,
     pause_after as pause_after,
-)
-from shared.workloads.isolate import (
-    MOST_LEFT as MOST_LEFT,
-    Failures as Failures,
-    Left as Left,
-    PartialPiece as PartialPiece,
 )
 from shared.workloads.lines import Emit as Emit
 from shared.workloads.registry import (

@@ -30,8 +30,17 @@ from shared.messages import NO_PORTION, PortionMessage, Sums
 from shared.parked import Nature, nature_of, note_left
 from shared.payload import Read, UnreadableTransaction, reader_of
 from shared.telemetry import contain, origin_of
-from shared.workloads.calls import Calls, is_waiting_error
-from shared.workloads.isolate import MOST_LEFT, Failures, Left, PartialPiece, call_halves, combine_pieces, combine_rest
+from shared.workloads.isolate import (
+    MOST_LEFT,
+    Calls,
+    Failures,
+    Left,
+    PartialPiece,
+    call_halves,
+    combine_pieces,
+    combine_rest,
+    is_waiting_error,
+)
 from shared.workloads.lines import Emit, LinesAlone, write_lines
 from shared.workloads.workload import AnyWorkload, Line, Rejected, Total
 

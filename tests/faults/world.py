@@ -225,6 +225,12 @@ class LongLinedWorld(SegmentedWorld):
     workload = LongLinedSales
 
 
+class WaitingWorld(World):
+    """One in which a service may fail to answer three times."""
+
+    settings = replace(SETTINGS, poison=replace(SETTINGS.poison, later=3))
+
+
 class FedWorld(World):
     """One that puts one chunk of a job at once."""
 

@@ -3,6 +3,8 @@
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import timedelta
+from unittest.mock import patch
 
 import msgspec
 import pytest
@@ -13,6 +15,8 @@ from shared.gate.receipts import OneMark
 from shared.ledger.job_decisions import resume
 from shared.ledger.records import Job, JobState
 from shared.messages import FirstChunkMark, decode, encode
+from shared.parked.entry import chunk_key
+from shared.parked.poison_policy import FailedAttempt
 from shared.payload import Limits
 from shared.pipeline import accept, dispatch
 from shared.pipeline.dispatch import LEAST, MOST, STEP, FinishCall, Throttle
@@ -253,6 +257,30 @@ def test_chunks_that_fell_silent_are_put_again_as_they_were(world, accepted):
     world.queues.sent.clear()
     assert accepted.dispatcher.put_again(world.ledger.read(world.job), [7, 9]) == world.clock.now()
     assert world.queues.on("work-") == [first[7] | {"again": True}, first[9] | {"again": True}]
+
+
+def test_a_chunk_that_waits_for_a_service_is_not_put_again(world, accepted):
+    """Its message is hidden, and comes by itself. After a halt it may have been dropped, and then its note says nothing."""
+    accepted.dispatch(world.job)
+    job, now = world.ledger.read(world.job), world.clock.now()
+    waiting = {"deliveries": 2, "kind": "TimeoutError", "place": "", "at": now, "put_off": 2}
+    notes = [
+        FailedAttempt(key=chunk_key(7, 1), due=now + timedelta(minutes=5), **waiting),
+        # One that came back long ago, and one that failed.
+        FailedAttempt(key=chunk_key(8, 1), due=now - timedelta(minutes=10), **waiting),
+        FailedAttempt(key=chunk_key(9, 1), **waiting),
+    ]
+    starter, few = replace(accepted.starter, list_failures=lambda _job: notes), {*range(7, 10)}
+    for halts, expected in ((0, [8, 9]), (1, [7, 8, 9])):
+        world.queues.sent.clear()
+        known = replace(job, halts=halts)
+        with patch.object(type(starter), "_list_open", return_value=sorted(few)):
+            starter.put_again(known)
+        assert numbers(world) == expected
+    world.queues.sent.clear()
+    with patch.object(type(starter), "_list_open", return_value=[7]):
+        assert starter.put_again(job) is job
+    assert world.queues.sent == []
 
 
 def test_puts_in_flight_stay_within_what_storage_bears(world, accepted, monkeypatch):

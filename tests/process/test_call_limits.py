@@ -15,7 +15,7 @@ from shared.parked.poison_policy import FailedAloneError, Nature, nature_of
 from shared.payload import Limits
 from shared.pipeline.alone import Alone
 from shared.pipeline.call_limits import CHUNK_SECONDS, CallLimits, check_limits, count_seconds, cut_lots
-from shared.workloads.calls import Calls
+from shared.workloads.isolate import Calls
 from shared.workloads.registry import Workloads, isolate_lines, run_lines
 from tests.dequeue.memory_queue import ManualClock
 from tests.faults.memory.storage import MemoryStorage

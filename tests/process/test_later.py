@@ -13,7 +13,7 @@ from shared.parked.entry import EntryState
 from shared.parked.parking import mark_again
 from shared.parked.poison_policy import DEFAULT_POLICY
 from shared.telemetry import events
-from shared.workloads.calls import DELIVERY_SECONDS, LONGEST_PAUSE, MOST_IN_A_ROW
+from shared.workloads.isolate import DELIVERY_SECONDS, LONGEST_PAUSE, MOST_IN_A_ROW
 from tests.faults.memory.storage import MemoryStorage
 from tests.process.test_aside import replays
 from tests.process.world import NOON, MemoryWorld, Sales
@@ -58,7 +58,7 @@ class SlowBank(Bank):
 
 
 class Night(MemoryWorld):
-    """A chunk, and a host that delivers it as it is wanted."""
+    """A chunk, and a host that delivers it again and again."""
 
     def __init__(self, items, kind=Bank):
         super().__init__(MemoryStorage(), [f'{{"shop":"s{n % 3}","amount":"1.00"}}'.encode() for n in range(items)])
@@ -83,7 +83,7 @@ class Night(MemoryWorld):
 
     @property
     def words(self):
-        """What a person reads of the chunk."""
+        """The words about the chunk, for a person."""
         with self.process() as process:
             (one,) = process.attempts.list_failures(self.job)
             return one.words
@@ -233,7 +233,7 @@ def test_a_fault_after_an_outage_has_all_its_tries():
 
 
 def test_an_outage_of_a_day_parks_the_chunk_and_its_replay_calls_the_rest():
-    """What the others came to stays."""
+    """The outcome of the others stays."""
     night = Night(50)
     night.workload.answers = lambda number: ConnectionResetError() if number >= 120 else None
     night.run(48 * HOUR)

@@ -1,4 +1,4 @@
-"""What becomes of a chunk of which transactions are left, decided over plain data."""
+"""The decision about a chunk of which transactions are left, over plain data."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_each_try_doubles_the_pause_up_to_five_minutes(times, pause):
 
 @pytest.mark.parametrize("more", [{"ended": 0}, {"is_outage": True}])
 def test_an_outage_counts_no_try_and_pauses_longer_each_time(more):
-    """Nothing of the chunk ever ended, or its service answered nobody."""
+    """Nothing of the chunk ever ended, or its service answered none."""
     found = judge((3, OUT), before={3: Waits(4, 5)}, put_off=2, **more)
     assert (found.left, found.seconds) == ({3: Waits(4, NOW + 120)}, 120)
     others = judge((3, OUT), (4, UNCALLED), put_off=2, **more)

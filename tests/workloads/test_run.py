@@ -14,8 +14,7 @@ from shared.errors import NotCalledError
 from shared.parked.poison_policy import cause_of, reason_of
 from shared.telemetry import describe_error
 from shared.workloads import Rejected
-from shared.workloads.calls import MOST_IN_A_ROW
-from shared.workloads.isolate import MOST_TRACED
+from shared.workloads.isolate import MOST_IN_A_ROW, MOST_TRACED
 from shared.workloads.registry import CONCURRENCY, isolate_lines, run_lines, sums_of, with_amounts
 
 
