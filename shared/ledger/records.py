@@ -360,7 +360,7 @@ class Job:
     too_rejected: Annotated[int | None, Column(WHOLE)] = None
     #: Why the job needs an operator: counts that do not add up, a plan or an output that is missing.
     problem: Annotated[str | None, Column(TEXT)] = None
-    #: Who paused, stopped or erased the job. None: nobody did, or an earlier version paused it.
+    #: Who paused, stopped or erased the job. None: no person did, or an earlier version paused it.
     by: Annotated[str | None, Column(TEXT)] = None
     #: How often its chunk messages were taken out of the queues. Those that are put now carry this number.
     halts: Annotated[int, Column(RARE)] = 0

@@ -23,6 +23,7 @@ STORAGE_KINDS, BUS_KINDS = {"queue", "container", "table"}, {"bus queue", "subsc
 #: What is looked at beside the entities.
 SETTINGS = {
     ("clock", "of this machine"),
+    ("account", "removed blobs"),
     ("host", "AzureWebJobsStorage"),
     *(
         ("host.json", f"extensions.{key}")

@@ -131,9 +131,10 @@ def _storage(connections: Connections, wanted: Topology, settings: Settings, log
     # Another service at their address would answer with something that is no list.
     if any(one.state in {State.OK, State.MISSING} for one in queues):
         yield from _unread(connections, settings, log_in)
-    for name in wanted.containers:
-        yield _container(connections, name, log_in)
-    yield _kept(connections)
+    containers = [_container(connections, name, log_in) for name in wanted.containers]
+    yield from containers
+    if any(one.state is State.OK for one in containers):
+        yield _kept(connections)
     for name in wanted.tables:
         yield _look("table", name, partial(_read_table, connections.tables, name), log_in)
 
