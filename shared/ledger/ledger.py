@@ -127,12 +127,14 @@ def change(  # noqa: PLR0913 - keywords, all but `tried` with a default
     tried: str,
     known: Job | None = None,
     retry: Retry = LOST_RACES,
+    is_counted: bool = True,
 ) -> Job | None:
     """Change a job: read it unless it is `known`, decide, commit. After a lost race, read and decide again.
 
     `decide` returns the same object to write nothing. It must recognize its own earlier work, which a lost reply can
     leave behind. The result is None if the job is gone. After the last attempt, ContentionError says which change was
-    `tried`. A retry that gives up returns the job without the change instead.
+    `tried`. A retry that gives up returns the job without the change instead. `is_counted`: within `counting`, this job's
+    row notes the requests. Else the next row does that is changed.
     """
     found = known
     for _ in retry.tries():
@@ -142,7 +144,8 @@ def change(  # noqa: PLR0913 - keywords, all but `tried` with a default
         decided = decide(found)
         if decided is found:
             return found
-        written = commit(ledger, *(decided if isinstance(decided, Written) else Written(decided)))
+        group = decided if isinstance(decided, Written) else Written(decided)
+        written = commit(ledger, *group) if is_counted else ledger.commit(*group)
         if written is not None:
             return written
         found = None

@@ -164,7 +164,9 @@ class Succession:
         parked, is_source = bool(job.after_parked), name in job.sources
         add = partial(add_waiter, waiter=job.job, is_source=is_source, after_parked=parked)
         # The row of the write decides: it has either the end or the name.
-        found = change(self.ledger, name, add, tried=f"have job {job.job!r} wait for job {name!r}")
+        tried = f"have job {job.job!r} wait for job {name!r}"
+        # The requests are those of the one that waits.
+        found = change(self.ledger, name, add, tried=tried, is_counted=False)
         verdict = judge_predecessor(found, after_parked=parked)
         if found is not None:
             walk.known[name] = found

@@ -345,3 +345,16 @@ def test_a_tick_makes_a_plan_itself_after_three_hints_in_vain(night):
         night.world.bus.lose()
     night.run()
     assert night.state("invoice") is not JobState.HELD
+
+
+def test_the_requests_of_waiting_are_on_the_bill_of_the_one_that_waits(night):
+    """The other only gets a name into its row."""
+    night.submit("alone")
+    night.submit("rate")
+    night.run()
+    alone = night.read("alone").requests
+    night.submit("report", after=["rate"], after_parked=True)
+    night.submit_jobs("invoice", "rate")
+    night.run()
+    assert night.read("rate").requests == alone
+    assert night.read("invoice").requests
