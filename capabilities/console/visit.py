@@ -96,7 +96,7 @@ class Page:
     has_plot: bool = False
     #: The template of the forms below. They stay as they are while the page looks again.
     acts: str = ""
-    #: The template of what is shown in the middle of the page, and by itself is no news to a page that looks again.
+    #: The template of a part in the middle of the page, which by itself is no news to a page that looks again.
     inset: str = ""
     #: A sentence above the page: why an act was not done.
     notice: str = ""

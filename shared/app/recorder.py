@@ -1,9 +1,9 @@
 """The flight recorder: what each tick saw, as a point of the row of its hour. An idle tick writes each quarter of an hour.
 
-A point promises the next one. So a time in which no tick ran is told from one in which nothing happened.
+A point promises the next one. So a time in which no tick ran differs from one in which nothing happened.
 
-A tick writes its own column without reading it, so a tick that runs twice, or dies before the write, does no harm: the
-minute has the later point, or none, which its promise allows for.
+A tick writes its own column without reading it. So one that runs twice, or dies before the write, does no harm: the
+minute has the later point, or none.
 """
 
 from collections.abc import Sequence
@@ -44,9 +44,9 @@ class Recorder:
     _turn: timedelta = field(default=_TURN, init=False)
     #: Until then a point has to be there. None: this process wrote none yet.
     _promised: datetime | None = field(default=None, init=False)
-    #: What failed in the tick before, and whether the watch has that ticks fail.
+    #: What failed in the tick before, and whether the watch has the need.
     _failed: str = field(default="", init=False)
-    _is_told: bool = field(default=False, init=False)
+    _is_noted: bool = field(default=False, init=False)
 
     def note(self, stretch: Stretch) -> None:
         """Keep what this tick saw of the work, until its point is written."""
@@ -80,15 +80,15 @@ class Recorder:
         with suppress(StorageUnavailableError):
             if failed and self._failed:
                 self.watch.begin(Need(NeedKind.TICK_FAILS, TICK, cut_found(failed), self.clock.now()))
-                self._is_told = True
-            elif not failed and self._is_told:
+                self._is_noted = True
+            elif not failed and self._is_noted:
                 self.watch.end(NeedKind.TICK_FAILS, TICK, self.clock.now())
-                self._is_told = False
+                self._is_noted = False
         self._failed = failed
 
     def _follow_needs(self, needs: Sequence[Need], now: datetime) -> None:
-        """Learn what another process has told of the tick, and end what stood for a day and nothing else ends."""
-        self._is_told = self._is_told or any(need.kind == NeedKind.TICK_FAILS for need in needs)
+        """Learn what another process has noted about the tick, and end what stood for a day and nothing else ends."""
+        self._is_noted = self._is_noted or any(need.kind == NeedKind.TICK_FAILS for need in needs)
         for need in needs:
             if need.kind == NeedKind.REPLAY_STOPPED and now - need.at > _REPLAY_FOR:
                 self.watch.end(need.kind, need.about, now)

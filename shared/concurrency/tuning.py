@@ -128,7 +128,7 @@ def _forward(stretches: Iterator[Stretch]) -> Iterator[Stretch]:
 
 
 def trace_of(hours: Iterable[Hour]) -> Trace | None:
-    """Return the trace of what ticks recorded in hours. None: no tick had work."""
+    """Return the trace that ticks recorded in hours. None: no tick had work."""
     points = ((one.at, one.point) for one in list_points(hours) if one.point is not None and one.point.seconds)
     stretches = [_stretch_of(at, point) for at, point in points]
     return Trace(TraceHeader(), list(_forward(iter(stretches)))) if stretches else None

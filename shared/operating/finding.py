@@ -21,7 +21,7 @@ LONGEST: Final = 250
 
 
 class HitKind(StrEnum):
-    """What was found."""
+    """The kinds of things."""
 
     JOB = "job"
     GATE = "gate"

@@ -1,4 +1,4 @@
-"""What opening a gate would start: jobs, transactions, chunks, seconds and price. It reads, and writes nothing.
+"""The forecast of an opening: the jobs that it would start, transactions, chunks, seconds, price. It writes nothing.
 
 The chunks of the held jobs are put one job after the other, as a release does, and the tasks that the rules in force
 allow work them off. What the workload calls is not known here, nor jobs that come meanwhile.
@@ -46,7 +46,7 @@ class JobForecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What would start. Jobs stand in the order in which they do."""
+    """The work that would start. Jobs stand in their order."""
 
     jobs: Sequence[JobForecast]
     #: Held messages that are no jobs: orders, and those of others.
@@ -94,7 +94,7 @@ class GateForecaster:
     speeds: Speeds
 
     def forecast(self, gate: str, prices: Prices, now: datetime) -> Forecast:
-        """Return what opening the gate now would start. Four requests for a thousand jobs of one workload."""
+        """Return the forecast of opening the gate now. Four requests for a thousand jobs of one workload."""
         rows = list(islice((entry for page in self.held.pages(gate) for entry in page), MOST_HELD + 1))
         lines = self._read_lines(gate, len(rows))
         workloads = {line.workload for line in lines.values() if line.workload}

@@ -70,7 +70,7 @@ class ParkedOperator:
     fleet: FleetTable
     clock: Clock
     pause: Callable[[float], object]
-    #: Hears of replays that stop by themselves. None: nobody looks at it.
+    #: Hears of replays that stop by themselves. None: it is not noted.
     watch: WatchTable | None = None
     #: The name under which it steps replays.
     owner: str = field(default_factory=lambda: draw_owner("command"))

@@ -504,7 +504,7 @@ class ReplayRun:
 
     def _finish(self, known: Replay) -> Replay:
         if known.state is not ReplayState.STOPPING and any(wave.is_last for wave in known.waves[-1:]):
-            # Before the row: whoever ends it after a crash writes the same.
+            # Before the row: a process that ends it after a crash writes the same.
             self.note_stopped(known, self._now)
         ended = self._write(end(known, self._now))
         self.table.remove_old()

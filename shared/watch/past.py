@@ -46,7 +46,7 @@ class Stood(NamedTuple):
 
 
 class PastMoment(NamedTuple):
-    """What was at a moment."""
+    """A moment, and the things around it."""
 
     at: datetime
     #: The last point until then.
@@ -154,7 +154,7 @@ def list_stood(hours: Iterable[Hour], until: datetime, standing: Iterable[Need] 
 
 
 def find_moment(hours: Sequence[Hour], at: datetime) -> PastMoment:
-    """Return what was at a moment, by the row of its hour and of the hour before."""
+    """Return a moment by the row of its hour and of the hours beside it."""
     points = list_points(hours)
     before = [one for one in points if one.at <= at]
     after = [one for one in points if one.at > at]

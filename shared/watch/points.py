@@ -1,8 +1,10 @@
 """The rows of hours: what ticks saw each minute, which needs began and ended, and who acted. Pure.
 
-A column of an hour has one writer at a time, who merges it without reading: `m14` is the minute, `a`, `b` and `e` with a
-slot are an act, a need that began and one that ended. The slot is made from the names: marks that share one replace each
-other, so an hour never has more columns than a row may. `open` has the needs at the beginning of the hour.
+A column of an hour has one writer at a time, who merges it without reading. `m14` is a minute. `a`, `b` and `e` with a
+slot are an act, a need that began, and one that ended. `open` has the needs at the beginning of the hour.
+
+A slot is made from the names, and marks that share one replace each other. So an hour never has more columns than a row
+may.
 
 A mark has no sentence: those of needs quote errors of workloads, and rows of hours are erased for no job.
 """
@@ -32,8 +34,8 @@ MOST_NAMED: Final = 20
 _LONGEST_NAME: Final = 100
 
 
-class Head(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """What every version of a point begins with."""
+class PointHead(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """The beginning of a point, the same in every version."""
 
     v: int = VERSION
     #: Of its minute.
@@ -42,8 +44,8 @@ class Head(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     promise: int
 
 
-class Point(Head, frozen=True, array_like=True, kw_only=True):
-    """What one tick saw. A later version may add fields at the end."""
+class Point(PointHead, frozen=True, array_like=True, kw_only=True):
+    """The view of one tick. A later version may add fields at the end."""
 
     #: The time that the counts are of. 0: no job was open, or the process has no sample of before.
     seconds: float = 0.0
@@ -120,7 +122,7 @@ class Change(NamedTuple):
         return self.kind, self.about
 
 
-class Opened(NamedTuple):
+class OpenedNeeds(NamedTuple):
     """The needs at the beginning of an hour: some by name, and the number of each kind."""
 
     names: tuple[tuple[str, str, bool], ...]
@@ -141,7 +143,7 @@ class Hour:
     acts: tuple[Act, ...] = ()
     changes: tuple[Change, ...] = ()
     #: None: no tick wrote them.
-    opened: Opened | None = None
+    opened: OpenedNeeds | None = None
     #: Columns of a newer version.
     unknown: int = field(default=0)
 
@@ -197,9 +199,9 @@ def read_hour(row: Mapping[str, Any]) -> Hour:
         letter, slot = name[:1], name[1:]
         if name == OPEN:
             mark = _read(text, _OpenMark)
-            opened = Opened(tuple(mark.names), mark.numbers) if mark else None
+            opened = OpenedNeeds(tuple(mark.names), mark.numbers) if mark else None
         elif letter == "m" and slot.isdigit():
-            head = _read(text, Head, versions=None)
+            head = _read(text, PointHead, versions=None)
             if head is not None:
                 at = begin + timedelta(minutes=int(slot), seconds=head.second)
                 points.append(PointAt(at, at + timedelta(seconds=head.promise), _read(text, Point)))
@@ -220,7 +222,7 @@ def read_hour(row: Mapping[str, Any]) -> Hour:
     )
 
 
-_Mark = TypeVar("_Mark", Head, Point, _ActMark, _NeedMark, _OpenMark)
+_Mark = TypeVar("_Mark", PointHead, Point, _ActMark, _NeedMark, _OpenMark)
 
 
 def _read(text: Any, kind: type[_Mark], versions: int | None = VERSION) -> _Mark | None:

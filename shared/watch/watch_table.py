@@ -164,7 +164,7 @@ class WatchTable:
             return [read_hour(row) for row in rows]
 
     def read_moment(self, at: datetime) -> PastMoment:
-        """Return what was at a moment. One request."""
+        """Return a moment of the past. One request."""
         return find_moment(self.read_hours(at - HOUR, at + AROUND), at)
 
     def remove_old(self, now: datetime) -> None:

@@ -17,7 +17,7 @@ from shared.ledger import JobState
 from shared.topology import topology
 from tests.browser.conftest import ALONE, BROWSERS
 from tests.console.conftest import Installation
-from tests.console.fillings import NOON, decide, hold, make_entry, make_job, park, put_job, put_messages
+from tests.console.fillings import NOON, decide, fill_day, hold, make_entry, make_job, park, put_job, put_messages
 from tools.local.azurite.launcher import Azurite
 from tools.local.paths import ROOT
 from tools.local.provision import provision
@@ -50,6 +50,7 @@ def fill(house):
         )
     put_messages(house.connections, "work-00", 31)
     put_messages(house.connections, "submissions", 2)
+    fill_day(stores)
 
 
 def take(folder):

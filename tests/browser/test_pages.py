@@ -12,14 +12,20 @@ from werkzeug.wrappers import Response
 
 from shared.concurrency.rules import SAMPLE
 from shared.ledger import JobState
+from shared.watch import Act, Need, NeedKind
 from tests.browser.conftest import AXE, check_page, check_pages
-from tests.console.fillings import NOON, decide, hold, make_entry, make_job, park, put_job, put_messages
+from tests.console.fillings import NOON, decide, fill_day, hold, make_entry, make_job, park, put_job, put_messages
 from tests.console.hostile import TEXTS
 from tests.waiting import LIMIT
 from tools.local.paths import ROOT
 
 PAGES = (
     "/",
+    "/?hours=168",
+    "/?at=2026-11-21T02:20",
+    "/find?q=nightly",
+    "/need/c-replay-stopped/3146415e",
+    "/gate/nightly/forecast",
     "/jobs",
     "/job/usage-0412",
     "/job/invoices-11",
@@ -52,6 +58,9 @@ def filled(served):
         hostile = {"reason": text, "found": text, "instead": text, "place": text, "stage": text}
         park(stores, make_entry("hostile", number, fingerprint=f"cause{number}", **hostile))
         stores.gate_operator.close(f"gate-{number % 3}", by=text, why=text)
+    fill_day(stores)
+    stores.watch.note_act(Act(NOON - timedelta(hours=1), *TEXTS[:4]))
+    stores.watch.begin(Need(NeedKind.REPLAY_STOPPED, "3146415e", "replay r1 stopped after 1 of 460", NOON))
     put_messages(served.connections, "work-00", 3)
 
 

@@ -15,6 +15,7 @@ from shared.ledger import ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion
 from shared.parked.entry import Entry, chunk_key
 from shared.pending import JOB_POINTER, Pointer
 from shared.pipeline.sweep import warn
+from shared.watch import Act, Need, NeedKind, Point
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ITEMS = 1000
@@ -138,3 +139,35 @@ def put_messages(connections, queue, number):
     client = connections.queues.get_queue_client(queue)
     for one in range(number):
         client.send_message(f"{one}")
+
+
+#: The tick stood still from 02:13 to 02:33.
+STOPPED, WENT_ON = NOON - timedelta(hours=9, minutes=47), NOON - timedelta(hours=9, minutes=27)
+
+
+def fill_day(stores):
+    """Store a day of ticks: busy in the night, an opening, a paused job, an upgrade, twenty minutes without a tick."""
+    watch = stores.watch
+    moment = NOON - timedelta(days=1)
+    while moment <= NOON:
+        is_busy = moment.hour in {1, 2}
+        if not STOPPED < moment < WENT_ON and (is_busy or moment.minute % 15 == 0):
+            busy = {
+                "seconds": 60.0,
+                "transactions": 60_000,
+                "depth": 400,
+                "tasks": 100,
+                "arrived": 9,
+                "binding": "rule",
+            }
+            head = {
+                "second": 0.0,
+                "promise": 180 if is_busy else 1020,
+                "release": "0.4.9" if moment.hour < 6 else "0.5.0",
+            }
+            watch.record(moment, Point(**head, **(busy if is_busy else {})))
+        moment += timedelta(minutes=1)
+    watch.note_act(Act(NOON - timedelta(hours=11), "dana", "gate open", "nightly", "opened"))
+    watch.begin(Need(NeedKind.PAUSED, "night-job", "its plan is gone", NOON - timedelta(hours=10)))
+    watch.end(NeedKind.PAUSED, "night-job", NOON - timedelta(hours=8))
+    watch.begin(Need(NeedKind.LATE, "late-job", "", NOON - timedelta(hours=1), is_grave=False))

@@ -6,17 +6,13 @@ from datetime import timedelta
 import pytest
 
 from capabilities.console.day_strip import WIDTH, draw_strip
-from shared.watch import Act, Hour, Need, NeedKind, Point, PointAt
+from shared.watch import Act, Hour, Point, PointAt
 from shared.watch.points import HOUR, hour_of
 from tests.console.conftest import Installation
-from tests.console.fillings import NOON
+from tests.console.fillings import NOON, fill_day
 from tests.console.hostile import TEXTS
 from tests.console.test_pages import words
 from tests.faults.memory.storage import MemoryStorage
-
-DAY = timedelta(days=1)
-#: The tick stood still from 02:13 to 02:33.
-STOPPED, WENT_ON = NOON - timedelta(hours=9, minutes=47), NOON - timedelta(hours=9, minutes=27)
 
 
 @pytest.fixture
@@ -31,30 +27,7 @@ def own():
 @pytest.fixture
 def day(own):
     """A day: busy in the night, idle else, an opening, a paused job, and ticks that stood still for twenty minutes."""
-    watch = own.stores.watch
-    moment = NOON - DAY
-    while moment <= NOON:
-        is_busy = moment.hour in {1, 2}
-        if not STOPPED < moment < WENT_ON and (is_busy or moment.minute % 15 == 0):
-            busy = {
-                "seconds": 60.0,
-                "transactions": 60_000,
-                "depth": 400,
-                "tasks": 100,
-                "arrived": 9,
-                "binding": "rule",
-            }
-            head = {
-                "second": 0.0,
-                "promise": 180 if is_busy else 1020,
-                "release": "0.4.9" if moment.hour < 6 else "0.5.0",
-            }
-            watch.record(moment, Point(**head, **(busy if is_busy else {})))
-        moment += timedelta(minutes=1)
-    watch.note_act(Act(NOON - timedelta(hours=11), "dana", "gate open", "nightly", "opened"))
-    watch.begin(Need(NeedKind.PAUSED, "night-job", "its plan is gone", NOON - timedelta(hours=10)))
-    watch.end(NeedKind.PAUSED, "night-job", NOON - timedelta(hours=8))
-    watch.begin(Need(NeedKind.LATE, "late-job", "", NOON - timedelta(hours=1), is_grave=False))
+    fill_day(own.stores)
     return own
 
 

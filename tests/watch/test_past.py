@@ -18,7 +18,7 @@ from shared.watch import (
     list_stood,
 )
 from shared.watch.past import find_moment, is_down, is_silent
-from shared.watch.points import HOUR, Change, Opened, hour_of
+from shared.watch.points import HOUR, Change, OpenedNeeds, hour_of
 from tests.ledger.builders import NOON
 from tests.watch.conftest import minute as at
 
@@ -98,7 +98,7 @@ def test_a_need_stood_from_its_first_mark_to_its_end():
 
 def test_what_a_mark_lost_is_known_at_the_next_full_hour_and_now():
     """Two names had one slot, or a process was killed."""
-    opened = Opened((("x-paused", "b", True),), {"x-paused": 1})
+    opened = OpenedNeeds((("x-paused", "b", True),), {"x-paused": 1})
     hours = [hour(changes=(began(5),)), hour(begin=NOON + HOUR, opened=opened)]
     now = at(90)
     assert list_stood(hours, now) == [
@@ -115,7 +115,7 @@ def test_what_a_mark_lost_is_known_at_the_next_full_hour_and_now():
 
 def test_names_that_were_cut_end_nothing():
     """The hour had more needs than it names."""
-    opened = Opened((("x-paused", "b", True),), {"x-paused": 300})
+    opened = OpenedNeeds((("x-paused", "b", True),), {"x-paused": 300})
     found = list_stood([hour(changes=(began(5),)), hour(begin=NOON + HOUR, opened=opened)], at(90))
     assert [(one.about, one.last) for one in found] == [("a", None), ("b", None)]
 
@@ -145,7 +145,7 @@ def test_whatever_marks_are_lost_the_picture_ends_with_what_stands(events, reads
         for hour_at in hours:
             if reads[hours_index(hour_at)] and at(11 * (number - 1) + 1) < hour_at <= moment:
                 names = tuple(("x-paused", one, True) for one in sorted(standing))
-                hours[hour_at] = (hours[hour_at][0], Opened(names, {"x-paused": len(names)}))
+                hours[hour_at] = (hours[hour_at][0], OpenedNeeds(names, {"x-paused": len(names)}))
         (standing.add if begins else standing.discard)(name)
         if not is_lost:
             mark = began if begins else ended

@@ -1,4 +1,4 @@
-"""What `sluice gate open` says before it opens: jobs, transactions, seconds and price. It writes nothing."""
+"""`sluice gate open --dry-run`: jobs, transactions, seconds and price of an opening. It writes nothing."""
 
 import json
 from collections.abc import Iterator

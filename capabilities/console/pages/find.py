@@ -1,4 +1,4 @@
-"""Find: whatever has a text in its name. One thing that has it whole is shown at once."""
+"""Find: all things that have a text in their names. The only one that has exactly this name is shown at once."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ _PAGES: Final = {
 
 
 def show_find(visit: Visit) -> Page | str:
-    """Show what was found, or go to the only thing of exactly this name. Four requests; five more to look further."""
+    """Show what was found, or go to the only thing of exactly this name. Four requests, and five more to look further."""
     text, further = visit.query.get("q", "").strip(), visit.query.get("further") == "yes"
     hits = list(visit.view.stores.finder.find(text, further=further)) if text else []
     if text:

@@ -1,4 +1,4 @@
-"""What a person may say is done: a need that nothing else ends."""
+"""The page of one need, with the form by which a person says that it is done."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from shared.watch import Need, NeedKind
 
 
 def link_need(visit: Visit, need: Need) -> str:
-    """Return the page of what a need is about: a job, the cause of a replay, or Now."""
+    """Return the page that helps: that of the job, the replays, or Now."""
     if need.is_of_job:
         return visit.link("job", job=need.about)
     return visit.link("replays") if need.kind == NeedKind.REPLAY_STOPPED else visit.link("now")

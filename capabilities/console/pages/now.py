@@ -88,7 +88,7 @@ def _read_span(text: str) -> int:
 
 
 def _read_hours(visit: Visit, known: Sequence[Hour], span: int) -> Sequence[Hour]:
-    """Return the hours of a span. A day was read with the needs; a week is a request more, once."""
+    """Return the hours of a span. A day was read with the needs, and a week is a request more, once."""
     if span <= _DAY_HOURS:
         return known
     return visit.view.stores.watch.read_hours(visit.now - timedelta(hours=span), visit.now)
