@@ -241,9 +241,13 @@ class Dispatcher:
             job, plan = opened
             held.keep(of_dispatch(job.chunks, plan.rows))
             last = len(plan.chunks) if most is None else min(len(plan.chunks), job.dispatch_cursor + most)
-            return self._dispatch(
-                job, plan, last, end, mark, again=again or (job.ended_chunks > 0 and not job.stretches)
-            )
+            is_again = again or (job.ended_chunks > 0 and not job.stretches)
+            try:
+                return self._dispatch(job, plan, last, end, mark, again=is_again)
+            except PlanLostError as error:
+                # That of a later stretch, which is read when its first chunk is put.
+                self._pause(job, error)
+                return True
 
     def open(self, job: Job) -> tuple[Job, AnyPlan] | None:
         """Read the plan of a job, and choose its lane. None: the plan is lost, so the job is paused."""

@@ -203,7 +203,7 @@ class Stretching:
 
     def _refuse(self, job: Job, refusal: RefusedError) -> Job:
         noted = self._note(job, f"stretch {job.stretches} is not taken: {refusal}")
-        if noted is not job:
+        if noted.problem != job.problem:
             tell(events.STRETCH_REFUSED, job=job.job, stretch=job.stretches, reason=str(refusal.reason))
         return noted
 

@@ -318,3 +318,18 @@ def test_stretches_of_fifty_chunks_cost_at_most_a_tenth_more():
     (whole, none), (grown, stretches) = count_requests(1), count_requests(4)
     assert (none, stretches) == (0, 4)
     assert grown <= 1.1 * whole
+
+
+def test_a_lost_plan_of_a_later_stretch_pauses_the_job(app):
+    """As that of a job that came whole: a person has to send it anew."""
+    feed = Feed(app, gate="nightly")
+    feed.write()
+    feed.write()
+    feed.drop()
+    app.work_off()
+    (row,) = app.stores.ledger.stretches_of(JOB)
+    app.others.blobs.get_container_client("plans").delete_blob(row.plan.name)
+    app.stores.gate_operator.open("nightly", by="ann", why="")
+    tick(app)
+    job = app.read(JOB)
+    assert (job.state, "is gone" in job.problem) == (JobState.PAUSED, True)
