@@ -310,7 +310,7 @@ def _content(given: PayloadFields | None, items: tuple[msgspec.Raw, ...] | None,
         found = f"it has {len(forms)} of items, payload.inline, payload.blob and payload.stretches"
         raise refuse(Reason.PAYLOAD_FORM, found)
     if payload.stretches:
-        return _stretched(payload)
+        return _check_stretched(payload)
     if items is not None:
         return _items(items, is_alone=given is None)
     codec = None if payload.codec is None else _codec(payload.codec)
@@ -319,7 +319,7 @@ def _content(given: PayloadFields | None, items: tuple[msgspec.Raw, ...] | None,
     return _blob(check_blob(payload.blob or ""), payload, codec, job, limits)
 
 
-def _stretched(payload: PayloadFields) -> Stretched:
+def _check_stretched(payload: PayloadFields) -> Stretched:
     if payload != PayloadFields(stretches=True):
         raise refuse(Reason.PAYLOAD_FORM, "beside payload.stretches it has other fields of a payload")
     return Stretched()

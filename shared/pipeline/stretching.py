@@ -24,7 +24,7 @@ from shared.ledger import (
     Written,
     change,
     end_growth,
-    fed_at,
+    find_last_step,
     may_take,
     refuse_stretch,
     stop,
@@ -39,8 +39,8 @@ from shared.payload import (
     Limits,
     Payload,
     PayloadStores,
+    ReadStretch,
     StoredBlob,
-    Stretch,
     StretchStore,
     check_size,
     of_plan,
@@ -109,7 +109,7 @@ class Stretching:
     def look(self, job: Job, until: float) -> Job:
         """Look for the next stretch of a job whose message may be lost. Say if none came for long, and end a job left alone."""
         grown = self.follow(job, until)
-        silent = self.clock.now() - fed_at(grown)
+        silent = self.clock.now() - find_last_step(grown)
         if grown.stretches != job.stretches or not may_take(grown) or silent < self.overdue:
             return grown
         if silent >= self.retention:
@@ -140,7 +140,7 @@ class Stretching:
             return self._end(job, found.previous, found.end or Declared())
         return self._add(job, found, found.index, until)
 
-    def _add(self, job: Job, found: Stretch, index: FrameIndex, until: float | None) -> Job:
+    def _add(self, job: Job, found: ReadStretch, index: FrameIndex, until: float | None) -> Job:
         self.limits.check_growth(found.number, job.items + index.items)
         named = StoredBlob(found.blob, ANY_VERSION, index.stored)
         blob = check_size(named, self.stores.of_room(room_of(job.job)).find)
