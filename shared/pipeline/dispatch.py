@@ -324,7 +324,7 @@ class Dispatcher:
 
     def _message(self, job: Job, plan: AnyPlan, number: int, *, again: bool) -> ChunkMessage:
         planned = plan.message(number, job.id_base or 0, job.revision, lines=job.lines)
-        # While a job grows, nobody knows how many transactions it has.
+        # While a job grows, its number of transactions is not known.
         sound = None if job.stretches else planned.sound
         return with_fields(planned, again=again, halts=job.halts, sound=sound, trace=self.telemetry.current())
 

@@ -1,4 +1,4 @@
-"""Takes the stretches of growing jobs, in their order: plans each, adds it to its job, and puts its chunks if nobody else does.
+"""Takes the stretches of growing jobs, in their order: plans each, adds it to its job, and puts its chunks if no other process does.
 
 The blobs are the log, and a message only says that there may be a next one. So any number of processes may follow a job at
 once: of two that take the same stretch, one writes it. A stretch that cannot be taken is a problem in the job's row, and
@@ -8,7 +8,7 @@ The order: plan, ids, then the row of the stretch and the job's row in one trans
 message takes the stretch again, or dispatches what lies above the cursor.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final, Protocol
@@ -192,7 +192,7 @@ class Stretching:
                 Reason.COUNT_MISMATCH, f"the end declares another sum of {changed[0][:100]} than the submission"
             )
 
-    def _change(self, job: Job, decide: "_Decide", tried: str) -> Job:
+    def _change(self, job: Job, decide: Callable[[Job], Job | Written], tried: str) -> Job:
         written = change(self.ledger, job.job, decide, tried=tried, known=job if job.etag else None)
         if written is not None and not written.etag:
             # Proven by the row of the stretch alone: others have changed the job since.
@@ -222,7 +222,3 @@ class Stretching:
             return Written(stopped, messages=[event_of(stopped)])
 
         return self.halts.change(job, decide, tried="end a job whose publisher never came back") or job
-
-
-class _Decide(Protocol):
-    def __call__(self, job: Job, /) -> Job | Written: ...
