@@ -13,7 +13,7 @@ from shared.ledger.growth import (
     Planned as Planned,
     describe_growth as describe_growth,
     end_growth as end_growth,
-    fed_at as fed_at,
+    find_last_step as find_last_step,
     may_take as may_take,
     refuse_stretch as refuse_stretch,
     take_stretch as take_stretch,

@@ -91,6 +91,6 @@ def describe_growth(job: Job) -> str | None:
     return f"grows: {count}, {job.items:,} so far, end not declared"
 
 
-def fed_at(job: Job) -> datetime:
+def find_last_step(job: Job) -> datetime:
     """Return when the job last went on: no stretch came since its last chunk ended or was put."""
     return job.progressed_at or job.accepted_at

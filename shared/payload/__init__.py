@@ -60,7 +60,7 @@ from shared.payload.reading import (
     of_submission as of_submission,
 )
 from shared.payload.stretches import (
-    Stretch as Stretch,
+    ReadStretch as ReadStretch,
     StretchFields as StretchFields,
     StretchStore as StretchStore,
     check_size as check_size,

@@ -342,7 +342,7 @@ def frame_file(pieces: Iterable[bytes], spool: IO[bytes], framing: Framing) -> F
 
 
 def make_cutter(framing: Framing) -> Cutter:
-    """Return what cuts the lines of one payload into the texts of its frames."""
+    """Return the cutter of the lines of one payload."""
     check = Check(framing.checked, framing.sums, framing.limits)
     return Cutter(framing.limits, check, _step(framing))
 

@@ -46,7 +46,7 @@ class StretchFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class ReadStretch:
     """A stretch that was read: its place in the chain, and its frames or the declared end."""
 
     number: int
@@ -87,7 +87,7 @@ class StretchStore:
                 return None
         return content
 
-    def read(self, job: str, number: int) -> Stretch | None:
+    def read(self, job: str, number: int) -> ReadStretch | None:
         """Return a stretch that fits its job, None if its blob is not there, or refuse it."""
         content = self.find(job, number)
         return None if content is None else read_stretch(content, job, number, self._limits)
@@ -103,7 +103,7 @@ class StretchStore:
         return content
 
 
-def read_stretch(content: bytes, job: str, number: int, limits: Limits) -> Stretch:
+def read_stretch(content: bytes, job: str, number: int, limits: Limits) -> ReadStretch:
     """Return the stretch of a blob, or refuse it."""
     name = stretch_name(job, number)
     try:
@@ -116,7 +116,7 @@ def read_stretch(content: bytes, job: str, number: int, limits: Limits) -> Stret
     if fields.end is not None:
         if number == 0:
             raise refuse(Reason.EMPTY, f"blob {name!r} is an end, and no stretch is before it")
-        return Stretch(number, fields.previous, made, "", end=read_declared(fields.end))
+        return ReadStretch(number, fields.previous, made, "", end=read_declared(fields.end))
     codec = _codec(fields.codec)
     blob = check_blob(fields.blob or "")
     if not blob.startswith(f"{job}/"):
@@ -124,7 +124,7 @@ def read_stretch(content: bytes, job: str, number: int, limits: Limits) -> Stret
     if not SHA256.fullmatch(fields.text):
         raise refuse(Reason.WRONG_TYPE, f"text of blob {name!r} is {fields.text[:70]!r}, expected 64 of 0-9 a-f")
     index = check_index(fields.frames, codec, limits)
-    return Stretch(number, fields.previous, made, fields.text, codec, blob, index)
+    return ReadStretch(number, fields.previous, made, fields.text, codec, blob, index)
 
 
 def check_size(named: StoredBlob, find: Callable[[str], StoredBlob]) -> StoredBlob:

@@ -356,7 +356,7 @@ def _content(given: PayloadFields | None, items: tuple[msgspec.Raw, ...] | None,
         names = "items, payload.inline, payload.blob, payload.jobs and payload.stretches"
         raise refuse(Reason.PAYLOAD_FORM, f"it has {number} of {names}")
     if payload.stretches:
-        return _stretched(payload)
+        return _check_stretched(payload)
     if items is not None:
         return _items(items, is_alone=given is None)
     if payload.jobs is not None:
@@ -369,7 +369,7 @@ def _content(given: PayloadFields | None, items: tuple[msgspec.Raw, ...] | None,
     return _blob(check_blob(payload.blob or ""), payload, codec, job, limits)
 
 
-def _stretched(payload: PayloadFields) -> Stretched:
+def _check_stretched(payload: PayloadFields) -> Stretched:
     if payload != PayloadFields(stretches=True):
         raise refuse(Reason.PAYLOAD_FORM, "beside payload.stretches it has other fields of a payload")
     return Stretched()

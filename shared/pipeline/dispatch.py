@@ -242,9 +242,13 @@ class Dispatcher:
             job, plan = opened
             held.keep(of_dispatch(job.chunks, plan.rows))
             last = len(plan.chunks) if most is None else min(len(plan.chunks), job.dispatch_cursor + most)
-            return self._dispatch(
-                job, plan, last, end, mark, again=again or (job.ended_chunks > 0 and not job.stretches)
-            )
+            is_again = again or (job.ended_chunks > 0 and not job.stretches)
+            try:
+                return self._dispatch(job, plan, last, end, mark, again=is_again)
+            except PlanLostError as error:
+                # That of a later stretch, which is read when its first chunk is put.
+                self._pause(job, error)
+                return True
 
     def open(self, job: Job) -> tuple[Job, AnyPlan] | None:
         """Read the plan of a job, and choose its lane. None: the plan is lost, so the job is paused."""
@@ -321,7 +325,7 @@ class Dispatcher:
 
     def _message(self, job: Job, plan: AnyPlan, number: int, *, again: bool) -> ChunkMessage:
         planned = plan.message(number, job.id_base or 0, job.revision, lines=job.lines)
-        # While a job grows, nobody knows how many transactions it has.
+        # While a job grows, its number of transactions is not known.
         sound = None if job.stretches else planned.sound
         return with_fields(planned, again=again, halts=job.halts, sound=sound, trace=self.telemetry.current())
 

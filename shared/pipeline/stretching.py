@@ -1,4 +1,4 @@
-"""Takes the stretches of growing jobs, in their order: plans each, adds it to its job, and puts its chunks if nobody else does.
+"""Takes the stretches of growing jobs, in their order: plans each, adds it to its job, and puts its chunks if no other process does.
 
 The blobs are the log, and a message only says that there may be a next one. So any number of processes may follow a job at
 once: of two that take the same stretch, one writes it. A stretch that cannot be taken is a problem in the job's row, and
@@ -8,7 +8,7 @@ The order: plan, ids, then the row of the stretch and the job's row in one trans
 message takes the stretch again, or dispatches what lies above the cursor.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final, Protocol
@@ -24,7 +24,7 @@ from shared.ledger import (
     Written,
     change,
     end_growth,
-    fed_at,
+    find_last_step,
     may_take,
     refuse_stretch,
     stop,
@@ -39,8 +39,8 @@ from shared.payload import (
     Limits,
     Payload,
     PayloadStores,
+    ReadStretch,
     StoredBlob,
-    Stretch,
     StretchStore,
     check_size,
     of_plan,
@@ -109,7 +109,7 @@ class Stretching:
     def look(self, job: Job, until: float) -> Job:
         """Look for the next stretch of a job whose message may be lost. Say if none came for long, and end a job left alone."""
         grown = self.follow(job, until)
-        silent = self.clock.now() - fed_at(grown)
+        silent = self.clock.now() - find_last_step(grown)
         if grown.stretches != job.stretches or not may_take(grown) or silent < self.overdue:
             return grown
         if silent >= self.retention:
@@ -140,7 +140,7 @@ class Stretching:
             return self._end(job, found.previous, found.end or Declared())
         return self._add(job, found, found.index, until)
 
-    def _add(self, job: Job, found: Stretch, index: FrameIndex, until: float | None) -> Job:
+    def _add(self, job: Job, found: ReadStretch, index: FrameIndex, until: float | None) -> Job:
         self.limits.check_growth(found.number, job.items + index.items)
         named = StoredBlob(found.blob, ANY_VERSION, index.stored)
         blob = check_size(named, self.stores.of_room(room_of(job.job)).find)
@@ -192,7 +192,7 @@ class Stretching:
                 Reason.COUNT_MISMATCH, f"the end declares another sum of {changed[0][:100]} than the submission"
             )
 
-    def _change(self, job: Job, decide: "_Decide", tried: str) -> Job:
+    def _change(self, job: Job, decide: Callable[[Job], Job | Written], tried: str) -> Job:
         written = change(self.ledger, job.job, decide, tried=tried, known=job if job.etag else None)
         if written is not None and not written.etag:
             # Proven by the row of the stretch alone: others have changed the job since.
@@ -203,7 +203,7 @@ class Stretching:
 
     def _refuse(self, job: Job, refusal: RefusedError) -> Job:
         noted = self._note(job, f"stretch {job.stretches} is not taken: {refusal}")
-        if noted is not job:
+        if noted.problem != job.problem:
             tell(events.STRETCH_REFUSED, job=job.job, stretch=job.stretches, reason=str(refusal.reason))
         return noted
 
@@ -222,7 +222,3 @@ class Stretching:
             return Written(stopped, messages=[event_of(stopped)])
 
         return self.halts.change(job, decide, tried="end a job whose publisher never came back") or job
-
-
-class _Decide(Protocol):
-    def __call__(self, job: Job, /) -> Job | Written: ...

@@ -83,7 +83,7 @@ JOB_UNWATCHED: Final = LogEvent(
     meaning="a need of a job began or ended, and the first page of the console could not be given it; the tick gives it at its next check of the job",
 )
 STRETCH_REFUSED: Final = LogEvent(
-    name="sluice.job.stretch_refused",
+    name="sluice.stretch.refused",
     level=ERROR,
     fields=("job", "stretch", "reason"),
     meaning="the next stretch of a growing job is not taken; chunks of those before it go on",

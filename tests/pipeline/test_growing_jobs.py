@@ -7,12 +7,15 @@ from dataclasses import replace
 
 import pytest
 
+from shared.ledger import read_progress
 from shared.ledger.records import JobState
+from shared.operating.job_acts import JobLook, explain_pace
 from shared.payload import Limits, StretchFields, StretchStore
 from shared.payload.frames import Framing, spool_for, write_frames
 from shared.payload.payload_store import PayloadStore
 from shared.payload.submission import DeclaredFields
 from shared.publish import Publisher, encode_all
+from shared.topology import rooms
 from tests.faults.world import SETTINGS, SMALL, sales
 from tests.pipeline.whole_app import app_in_memory, running_app
 
@@ -137,6 +140,34 @@ def test_a_stretch_keeps_its_place_in_a_row(app):
     assert [(row.number, row.before, row.items) for row in rows] == [(1, EACH, EACH)]
     assert rows[0].chunk + rows[0].chunks == job.chunks
     assert rows[0].id_base >= job.id_base + EACH
+
+
+def test_a_job_in_a_room_is_read_in_its_room():
+    """Its publisher calls it by a name of its own, and writes to a container of its own."""
+    with app_in_memory(rooms(["alpha"]), settings=replace(SETTINGS, rooms=("alpha",))) as app:
+        feed = Feed(app, room="alpha")
+        feed.write()
+        feed.write()
+        feed.end(2 * EACH)
+        feed.drop()
+        app.work_off()
+        job = app.read(JOB, "alpha")
+        assert (job.job, job.state, job.stretches) == ("alpha~meters", JobState.COMPLETE, 2)
+
+
+def test_a_person_reads_how_far_it_has_come(app):
+    """In the command and in the console; no end is predicted, and its row needs a person once its stretch is refused."""
+    feed = Feed(app)
+    feed.write()
+    feed.drop()
+    app.work_off()
+    job = app.read(JOB)
+    assert explain_pace(JobLook(job), app.clock.now()) == [f"grows: 1 stretch, {EACH} so far, end not declared"]
+    assert read_progress(job, app.clock.now()).predicted is None
+    feed.write(text="short")
+    feed.drop()
+    app.work_off()
+    assert app.read(JOB).needs == "x-planless"
 
 
 def test_one_behind_a_closed_gate_grows_and_puts_nothing(app):
@@ -318,3 +349,18 @@ def test_stretches_of_fifty_chunks_cost_at_most_a_tenth_more():
     (whole, none), (grown, stretches) = count_requests(1), count_requests(4)
     assert (none, stretches) == (0, 4)
     assert grown <= 1.1 * whole
+
+
+def test_a_lost_plan_of_a_later_stretch_pauses_the_job(app):
+    """As that of a job that came whole: a person has to send it anew."""
+    feed = Feed(app, gate="nightly")
+    feed.write()
+    feed.write()
+    feed.drop()
+    app.work_off()
+    (row,) = app.stores.ledger.stretches_of(JOB)
+    app.others.blobs.get_container_client("plans").delete_blob(row.plan.name)
+    app.stores.gate_operator.open("nightly", by="ann", why="")
+    tick(app)
+    job = app.read(JOB)
+    assert (job.state, "is gone" in job.problem) == (JobState.PAUSED, True)

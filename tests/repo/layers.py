@@ -26,7 +26,7 @@ ORDER = (
     # Before the ledger: what may happen to a held job follows from the reading of its gate.
     ("gate",),
     ("ledger",),
-    ("publish_stretches", "usage"),
+    ("usage", "publish_stretches"),
     ("publish", "waiting"),
     # After the ledger, whose limits of a row hold here too. They know no orders.
     ("readmodels",),
