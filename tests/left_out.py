@@ -100,6 +100,9 @@ def pytest_collection_modifyitems(config, items):
         return
     kept = []
     for item in items:
+        if _is_left_out(item.path):
+            # No hook of this folder is called for a path outside of it.
+            continue
         if (marker := item.get_closest_marker("ci")) is None:
             kept.append(item)
         else:

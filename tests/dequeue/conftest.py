@@ -3,13 +3,13 @@
 import itertools
 
 import pytest
+from servicebus_local.launcher import Broker
 
 from shared.azure.connections import Connections
 from shared.clock import SystemClock
 from shared.dequeue.work_queue import WorkQueue
 from shared.topology import topology
 from tests.dequeue.memory_queue import ManualClock, MemoryQueue
-from tests.forked import ForkedBroker
 from tools.local.azurite.launcher import Azurite
 from tools.local.provision import provision
 from tools.local.stack import settings_for
@@ -35,7 +35,7 @@ def connections():
     """Storage and a bus of these tests' own: whoever else runs would take their signals."""
     with Azurite.start() as azurite:
         provision(azurite.connection_string, topology())
-        broker = ForkedBroker.start()
+        broker = Broker.start()
         with Connections.parse(settings_for(azurite.connection_string, broker.connection_string)) as made:
             yield made
         broker.stop()

@@ -95,8 +95,9 @@ def begin(where):
     # A storage that has to share its processor with everything else is slow, which is no fault that was planned.
     shared.azure.connections.PATIENCE = 60
     _storages = AzuriteAccounts(*where) if where else MemoryStorages()
-    # What was imported stays; looking through it again and again takes a tenth of the time.
+    # What was imported stays; looking through it again and again takes a tenth of the time, and through each request another.
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def quick():
