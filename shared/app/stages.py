@@ -305,7 +305,7 @@ class AppStages:
             pending=stores.pending,
             clock=self.clock,
             overdue=self.settings.chunk_overdue,
-            list_failures=stores.attempts.list_failures,
+            list_failures=lambda job: stores.attempts.list_failures(job),  # noqa: PLW0108 - made at its first use
             look_at_waiting=lambda job, until: self.succession.look(job, until),  # noqa: PLW0108 - made at its first use
         )
 
