@@ -12,8 +12,8 @@ from tests.repo.measures import FIGURES, HAPPY_PATH, SEAT_ORDER, House, is_parti
 
 #: Files that a person enters who follows one of them. A walk gets no longer; a commit that makes it so says what a person gains.
 #: Since 0.4.0 permits start the work in both modes, so `dequeue/permits.py` is on each way: one mode to know instead of two.
-#: Since 0.5.0 the stages of the work queues have a file of their own, and who follows a chunk reads less in `process.py`.
-WALKS = {HAPPY_PATH: 52, SEAT_ORDER: 48}
+#: Since 0.5.0 calls that wait have one, `isolate.py`, and the stages of the work queues have one beside `process.py`.
+WALKS = {HAPPY_PATH: 53, SEAT_ORDER: 48}
 
 
 @cache
