@@ -214,7 +214,7 @@ TRANSACTIONS_STALLED: Final = LogEvent(
     level=WARNING,
     fields=("job", "chunk", "left", "kind"),
     meaning="transactions of a chunk have waited for a service six times or more",
-    remedy="bring the service back: `sluice jobs show JOB` says what waits for what; those that it never answers are parked",
+    remedy="bring the service back, which `sluice jobs show JOB` names; the transactions that it never answers are parked",
     alert=Alert(severity=Severity.WARNING),
 )
 MESSAGE_DROPPED: Final = LogEvent(

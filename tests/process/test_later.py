@@ -7,12 +7,15 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 
 from shared.errors import Later, PutOffError
-from shared.parked.entry import EntryState
+from shared.messages import encode
+from shared.parked.entry import EntryState, chunk_key, job_note
 from shared.parked.parking import mark_again
 from shared.parked.poison_policy import DEFAULT_POLICY
 from shared.telemetry import events
+from shared.workloads import Line
 from shared.workloads.isolate import DELIVERY_SECONDS, LONGEST_PAUSE, MOST_IN_A_ROW
 from tests.faults.memory.storage import MemoryStorage
 from tests.process.test_aside import replays
@@ -278,3 +281,21 @@ def test_a_replay_of_what_was_set_aside_keeps_what_passes():
     night.deliver(4, body=body)
     assert [number for _, number in night.workload.calls[before:]] == [103, 107, 107, 107, 107]
     assert night.sent[-1].accepted.items == 20
+
+
+@pytest.mark.parametrize("is_suspect", [True, False])
+def test_a_chunk_of_which_nothing_is_kept_ends_too(is_suspect):
+    """A suspect, or one that makes lines, is called as a whole for each try, and parked as a whole."""
+    night = Night(12)
+    night.workload.answers = timing_out(103)
+    if is_suspect:
+        night.deliveries = 2
+        with night.process() as process:
+            process.attempts.note_begun(job_note(night.job, chunk_key(0, 1)), 2)
+    else:
+        night.workload.lines = lambda sale, number, _value: [Line({"number": number, "shop": sale.shop})]
+        night.body = encode(structs.replace(night.message, lines=True, v=3))
+    counts = night.run()
+    assert (night.entry.reason, night.aside) == ("later:TimeoutError", None)
+    assert set(counts) == {12}
+    assert len(counts) <= DEFAULT_POLICY.later + 1

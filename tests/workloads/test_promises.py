@@ -14,7 +14,7 @@ from shared.promises.check import shrink
 from shared.promises.measure import SAMPLE, Measured, measure
 from shared.promises.promises import PROMISES, State
 from shared.promises.subject import Subject
-from shared.workloads import Line
+from shared.workloads import Later, Line
 from shared.workloads.billing import Billing
 from sluice.testing import check_workload
 from tests.examples.test_enrichment import Accounts, by_first_letter
@@ -309,3 +309,14 @@ def test_limits_with_map_many_are_found():
     report = check(limited("100/s", map_many=lambda *_: []))
     assert named(report) == ["usable"]
     assert "limits counts calls of map" in report.findings[0].found
+
+
+def test_a_workload_that_waits_is_checked_with_what_its_service_says():
+    """A long wait is no fault of the workload, and the report names the service."""
+
+    class Waiting(faulty.Shops):
+        def map(self, sale, number):
+            return Later(7200, "bank: 429") if sale.amount == 9 else super().map(sale, number)
+
+    (finding,) = check(Waiting(), [b'{"shop":"a","amount":"1"}', b'{"shop":"a","amount":"9"}']).findings
+    assert "bank: 429" in finding.found
