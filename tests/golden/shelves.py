@@ -635,6 +635,25 @@ class Waiting(SmallJobs):
         return *jobs, _unstamped(pointer)
 
 
+class Nights(Shelf):
+    """A job of a night beside its line in the list, and the row of the night."""
+
+    tables, values = ("nights", "jobindex"), v.WAITING[0]
+
+    def write(self, connections, stored):
+        self._list(connections).begin(stored)
+
+    def read(self, connections):
+        (line,) = self._list(connections).read_night("team-a~n-1124")
+        assert self._list(connections).list_nights(9) == ["team-a~n-1124"]
+        assert (line.listed.job, tuple(line.waits), line.listed.state) == (self.values.job, self.values.waits, "held")
+        return self.values
+
+    def _list(self, connections):
+        index = _table(connections, "jobindex")
+        return p.TableLedger(index, index, clock=Clock(), nights=p.NightTable(_table(connections, "nights"))).list
+
+
 class Bounded(Sounded):
     """A job that its rejected transactions paused."""
 
@@ -817,7 +836,7 @@ SHELVES = {
     for shelf in (
         Jobs, SmallJobs, Lines, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, CauseSums, Over,
         Fleet, Diary, Audit, Replays, Totals,
-        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Needs, Asides, Bounded, Halted, Waiting, Outputs, Gates, Timetables, Sequences, Rules,
+        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Needs, Asides, Bounded, Halted, Waiting, Nights, Outputs, Gates, Timetables, Sequences, Rules,
     )
 }  # fmt: skip
 _ZSTD = b"\x28\xb5\x2f\xfd"
