@@ -21,6 +21,7 @@ from shared.grammar import shard_partition
 from shared.ids.book import read_log, spill
 from shared.ids.sequence import KEPT, NodeReport, Signature, close, create, parse as parse_sequence, reserve, resume
 from shared.ledger.job_decisions import Balance
+from shared.ledger.night_table import NightTable
 from shared.ledger.records import (
     ChunkRow,
     ChunkState,

@@ -669,6 +669,7 @@ class Waiting(SmallJobs):
         return *jobs, _unstamped(pointer)
 
 
+<<<<<<< HEAD
 class Reruns(Sounded):
     """A job that runs again: its row, a row of the new run, the plan of its finish, and the totals of both runs."""
 
@@ -714,6 +715,25 @@ class Growing(SmallJobs):
         found = [p.StretchStore(_container(connections, "payloads")).find("meters", number) for number in range(3)]
         blobs = tuple(p.json.decode(one, type=p.StretchFields) for one in found)
         return _unstamped(ledger.read(name)), _unstamped(row), blobs
+=======
+class Nights(Shelf):
+    """A job of a night beside its line in the list, and the row of the night."""
+
+    tables, values = ("nights", "jobindex"), v.WAITING[0]
+
+    def write(self, connections, stored):
+        self._list(connections).begin(stored)
+
+    def read(self, connections):
+        (line,) = self._list(connections).read_night("team-a~n-1124")
+        assert self._list(connections).list_nights(9) == ["team-a~n-1124"]
+        assert (line.listed.job, tuple(line.waits), line.listed.state) == (self.values.job, self.values.waits, "held")
+        return self.values
+
+    def _list(self, connections):
+        index = _table(connections, "jobindex")
+        return p.TableLedger(index, index, clock=Clock(), nights=p.NightTable(_table(connections, "nights"))).list
+>>>>>>> w-stages
 
 
 class Bounded(Sounded):
@@ -928,7 +948,11 @@ SHELVES = {
     for shelf in (
         Jobs, SmallJobs, Lines, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, PutOff, CauseSums, Over,
         Fleet, Diary, Audit, Replays, Totals,
+<<<<<<< HEAD
         Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Needs, Hours, Asides, Bounded, Halted, Erased, Waiting, Reruns, Growing, Outputs, Gates, Timetables, Sequences, Rules,
+=======
+        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Needs, Asides, Bounded, Halted, Waiting, Nights, Outputs, Gates, Timetables, Sequences, Rules,
+>>>>>>> w-stages
     )
 }  # fmt: skip
 _ZSTD = b"\x28\xb5\x2f\xfd"
