@@ -669,7 +669,6 @@ class Waiting(SmallJobs):
         return *jobs, _unstamped(pointer)
 
 
-<<<<<<< HEAD
 class Reruns(Sounded):
     """A job that runs again: its row, a row of the new run, the plan of its finish, and the totals of both runs."""
 
@@ -715,7 +714,8 @@ class Growing(SmallJobs):
         found = [p.StretchStore(_container(connections, "payloads")).find("meters", number) for number in range(3)]
         blobs = tuple(p.json.decode(one, type=p.StretchFields) for one in found)
         return _unstamped(ledger.read(name)), _unstamped(row), blobs
-=======
+
+
 class Nights(Shelf):
     """A job of a night beside its line in the list, and the row of the night."""
 
@@ -733,7 +733,6 @@ class Nights(Shelf):
     def _list(self, connections):
         index = _table(connections, "jobindex")
         return p.TableLedger(index, index, clock=Clock(), nights=p.NightTable(_table(connections, "nights"))).list
->>>>>>> w-stages
 
 
 class Bounded(Sounded):
@@ -948,11 +947,7 @@ SHELVES = {
     for shelf in (
         Jobs, SmallJobs, Lines, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, PutOff, CauseSums, Over,
         Fleet, Diary, Audit, Replays, Totals,
-<<<<<<< HEAD
-        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Needs, Hours, Asides, Bounded, Halted, Erased, Waiting, Reruns, Growing, Outputs, Gates, Timetables, Sequences, Rules,
-=======
-        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Needs, Asides, Bounded, Halted, Waiting, Nights, Outputs, Gates, Timetables, Sequences, Rules,
->>>>>>> w-stages
+        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Needs, Hours, Asides, Bounded, Halted, Erased, Waiting, Nights, Reruns, Growing, Outputs, Gates, Timetables, Sequences, Rules,
     )
 }  # fmt: skip
 _ZSTD = b"\x28\xb5\x2f\xfd"
