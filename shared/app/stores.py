@@ -261,6 +261,7 @@ class Stores(Closing):
             pending=self.pending,
             audit=self.audit,
             remains=self.remains,
+            wake_waiters=self.wake_waiters,
             clock=self.clock,
         )
 

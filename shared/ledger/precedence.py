@@ -57,6 +57,8 @@ def judge_predecessor(found: Job | None, *, after_parked: bool = False) -> Rulin
         return Ruling(Passage.PASSED)
     if found.state is JobState.STOPPED:
         return Ruling(Passage.BROKEN, f"was stopped{by}{why}")
+    if found.state is JobState.ERASED:
+        return Ruling(Passage.BROKEN, f"was erased{by}")
     if found.state is JobState.BURIED:
         return Ruling(Passage.BROKEN, f"was buried, and was {ended}" if ended else "was buried by an earlier version")
     if found.state is JobState.COMPLETED_WITH_PARKED:

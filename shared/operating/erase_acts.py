@@ -28,6 +28,7 @@ class JobEraser:
     pending: PendingTable
     audit: AuditTable
     remains: Remains
+    wake_waiters: Callable[[Job], object]
     clock: Clock
 
     def check(self, job_id: str, also: Collection[str] = ()) -> Job:
@@ -94,6 +95,7 @@ class JobEraser:
         if self.clock.now() >= now + GRACE:
             # The tick may have removed it as a pointer to nothing.
             self.pending.add(Pointer(ERASE_POINTER, self.clock.now(), job.job))
+        self.wake_waiters(erased)
         return erased
 
 
