@@ -25,6 +25,7 @@ from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
 
+from sluice.publish import Connections, Publisher
 from tests.chaos.stack import wait_until
 from tests.night import checker
 from tests.outside.customer import Customer
@@ -41,6 +42,8 @@ OVERDUE = timedelta(minutes=3)
 #: Seconds until all must have ended after the last fault.
 PATIENCE = 1800
 SEATS, ORDERS = 60, 80
+#: The jobs whose lines the invoice is made of, and what stands in each transaction of the job that is erased.
+SOURCES, MARK = ("rate-0", "rate-1", "rate-2"), "m4rk3d"
 
 
 @dataclass
@@ -51,8 +54,9 @@ class Job:
     sent: list
     room: str = ""
     workload: str = "rate"
-    #: How it must end: complete or stopped.
+    #: How it must end: complete, stopped or erased.
     end: str = "complete"
+    revision: int = 1
     submitted: float = 0.0
     ended: float = 0.0
     halted: list = field(default_factory=list)
@@ -134,6 +138,9 @@ class Night:
         room = ["--room", job.room] if job.room else []
         self.types("submit", path, "--job", job.name, "--workload", job.workload, "--sum", "units", *room, *words)
         job.submitted = time.time()
+        self._know(job)
+
+    def _know(self, job):
         with self._lock:
             self.jobs[job.full] = job
 
@@ -154,6 +161,64 @@ class Night:
         self.halt(paused, "pause")
         time.sleep(self.dice.uniform(15, 40))
         self.resume(paused)
+
+    def bill(self):
+        """An invoice is made of what the rating jobs made, and a report comes behind it."""
+        wait_until(lambda: len(self.jobs.keys() & set(SOURCES)) == len(SOURCES), PATIENCE, lambda: "no sources")
+        sent = [{**usage, "do": ""} for name in SOURCES for usage in self.jobs[name].sent if usage["do"] != "reject"]
+        self._know(Job("invoice-0", sent, workload="invoice"))
+        self.types(
+            "submit", "--from", ",".join(SOURCES), "--job", "invoice-0", "--workload", "invoice", "--sum", "units=units",
+            "--night", "n-1",
+        )  # fmt: skip
+        self.submit(Job("report-0", usages("report-0", 5, 300)), "--after", "invoice-0", "--night", "n-1")
+
+    def grow(self, size):
+        """A slow source sends stretches while its job works on the first of them."""
+        job = Job("grow-0", usages("grow-0", self.dice.random(), size))
+        self._know(job)
+        while True:
+            try:
+                self._feed(job)
+            except Exception:  # noqa: BLE001 - storage was away: the same publisher again finds its stretches
+                self.acts["publisher begins anew"] += 1
+                time.sleep(2)
+            else:
+                return
+
+    def _feed(self, job):
+        with (
+            Connections.parse(self._stack.settings) as connections,
+            Publisher.connect(connections) as publisher,
+            publisher.open(job=job.name, workload=job.workload) as opened,
+        ):
+            for begin in range(0, len(job.sent), 1000):
+                opened.write(job.sent[begin : begin + 1000])
+                opened.flush()
+                self._over.wait(2)
+
+    def repeat(self, size):
+        """One job runs again, and comes to the same; one is erased."""
+        again, gone = (Job(f"{name}-0", usages(f"{name}-0", 9, size), room=ROOMS[1]) for name in ("again", "gone"))
+        for usage in gone.sent:
+            usage["account"] = f"{MARK}-{usage['account']}"
+        for job in (again, gone):
+            self.submit(job)
+        wait_until(lambda: self.state(again) == "complete", PATIENCE, lambda: f"again-0 is {self.state(again)}")
+        again.revision = 2
+        self.types("jobs", "rerun", again.full, "--yes", "--why", "night", "--if-revision", 1, status=(0, 1))
+        self.acts["rerun"] += 1
+        wait_until(lambda: self._begun("gone-0"), PATIENCE, lambda: "gone-0 did not begin")
+        gone.end = "erased"
+        self.types("jobs", "erase", gone.full, "--yes", "--why", "night")
+        self.acts["erase"] += 1
+        shown = wait_until(
+            lambda: (found := self.shown(again)) and found["revision"] == 2 and found["state"] == "complete" and found,
+            PATIENCE,
+            lambda: f"again-0 is {self.state(again)}",
+        )
+        self.types("jobs", "diff", again.full)
+        assert shown["items"] == len(again.sent)
 
     def halt(self, job, act):
         """Pause or stop a job, if it has not ended yet."""
@@ -281,6 +346,9 @@ class Night:
             "spoil": lambda: self.spoil(max(size, 12_000)),
             "charge": lambda: self.charge(max(size // 20, 300)),
             "rush": lambda: self.rush(size),
+            "bill": self.bill,
+            "grow": lambda: self.grow(size // 2),
+            "repeat": lambda: self.repeat(size // 2),
             "sell": self.sell,
             "watch": self.watch,
             "harm": lambda: self.harm(until),
@@ -290,7 +358,7 @@ class Night:
         threads = [threading.Thread(target=self._guarded, args=part, name=part[0]) for part in parts.items()]
         for thread in threads:
             thread.start()
-        long = [thread for thread in threads if thread.name in {"rate", "suffer", "spoil", "charge", "harm"}]
+        long = [thread for thread in threads if thread.name not in {"rush", "sell", "watch", "look-0", "look-1"}]
         for thread in long:
             thread.join()
         time.sleep(max(0.0, until - time.time()))
@@ -315,13 +383,15 @@ class Night:
     def _notes(self):
         path = self._folder / "notes"
         lines = path.read_text().splitlines() if path.exists() else []
-        return [(float(at), usage.split("/")[0]) for at, _, usage in (line.partition(" ") for line in lines)]
+        noted = (line.split(" ", 2) for line in lines)
+        # The invoice's transactions have the names of those that they were made of.
+        return [(float(at), "invoice-0" if by == "invoice" else one.split("/")[0]) for at, by, one in noted]
 
     def _all_ended(self):
         for job in self.jobs.values():
-            if not job.ended and self.state(job) in {"complete", "stopped", "completed_with_parked", "unbalanced"}:
+            if not job.ended and self.state(job) == job.end:
                 job.ended = time.time()
-        return not [job for job in self.jobs.values() if self.state(job) != job.end]
+        return all(job.ended for job in self.jobs.values())
 
     def breaches(self):
         """Yield every breach, by the checker that shares no code with the project."""
@@ -341,6 +411,10 @@ class Night:
                         if "account" in row and row["PartitionKey"].split("!")[0] == job.full
                     ]
                     yield from checker.complete(job.full, job.sent, found, rows)
+                    if found and found[0]["revision"] < job.revision:
+                        yield f"{job.full}: it did not run again"
+                elif job.end == "erased":
+                    yield from checker.marked(job.full, MARK.encode(), self._texts(blobs, tables))
                 else:
                     shown = self.asks("jobs", "show", job.full)
                     items = {name: shown[name]["items"] for name in ("accepted", "rejected", "parked")}
@@ -353,9 +427,22 @@ class Night:
                     yield from checker.early(job.full, begun, self.opened)
                 if job.workload == "charge":
                     yield from checker.charged(job.sent, self._bank.calls)
+                if job.name == "report-0":
+                    ended = self.asks("jobs", "show", "invoice-0")["finished_at"]
+                    yield from checker.after(job.full, begun, datetime.fromisoformat(ended).timestamp())
         yield from checker.limited(self._bank.calls, 100)
         yield from self._seats()
         yield from self._left_over()
+
+    def _texts(self, blobs, tables):
+        for container in blobs.list_containers():
+            client = blobs.get_container_client(container.name)
+            for name in client.list_blob_names():
+                stored = client.download_blob(name, decompress=False).readall()
+                yield f"{container.name}/{name}", checker.unpacked(stored)
+        for table in tables.list_tables():
+            for row in tables.get_table_client(table.name).list_entities():
+                yield f"{table.name}({row['PartitionKey']}, {row['RowKey']})", repr(dict(row)).encode()
 
     def _seats(self):
         conference = wait_until(lambda: self._look("/api/conferences/pycon"), PATIENCE, lambda: "no conference")

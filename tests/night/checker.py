@@ -138,6 +138,28 @@ def seats(orders, conference, paid):
         yield f"orders share a number: {twice[:3]}"
 
 
+def after(job, begun, ended):
+    """Yield each chunk that began before the job that it waits for had ended."""
+    if soon := [at for at in begun if at < ended]:
+        yield f"{job}: {len(soon)} chunks began up to {ended - min(soon):.3f} s before the job that it waits for had ended"
+
+
+def marked(job, mark, texts):
+    """Yield each place in which the mark of an erased job stands; `texts` are (place, bytes), unpacked."""
+    found = [place for place, text in texts if mark in text]
+    if found:
+        yield f"{job}: it is erased, and its mark stands in {len(found)} places: {found[:3]}"
+
+
+def unpacked(stored):
+    """Return bytes as they are and, where they are packed, unpacked."""
+    if stored.startswith(b"\x1f\x8b"):
+        return stored + gzip.decompress(stored)
+    if stored.startswith(b"\x28\xb5\x2f\xfd"):
+        return stored + zstandard.ZstdDecompressor().stream_reader(stored, read_across_frames=True).read()
+    return stored
+
+
 HOLDING = ("reserved", "partially_reserved", "confirmed")
 
 

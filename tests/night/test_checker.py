@@ -1,8 +1,10 @@
 """The checker of a night finds each kind of breach; one that finds none would prove nothing."""
 
 import copy
+import gzip
 
 import pytest
+import zstandard
 
 from tests.night import checker
 
@@ -116,3 +118,17 @@ def test_what_lies_around_is_found():
     """A message, and a pointer that nothing followed."""
     assert list(checker.left_over({}, [])) == []
     assert len(list(checker.left_over({"submissions": 1}, [("job", "j")]))) == 2
+
+
+def test_a_chunk_before_its_predecessor_is_found():
+    """To the millisecond."""
+    assert list(checker.after("j", [10.0], 10.0)) == []
+    assert list(checker.after("j", [9.999], 10.0))
+
+
+def test_a_mark_that_is_left_is_found_also_where_it_is_packed():
+    """By gzip, by zstd, or as it was."""
+    packed = (b"m4rk3d", gzip.compress(b"m4rk3d"), zstandard.ZstdCompressor().compress(b"m4rk3d"))
+    for stored in packed:
+        assert list(checker.marked("j", b"m4rk3d", [("here", checker.unpacked(stored))]))
+    assert list(checker.marked("j", b"m4rk3d", [("here", b"m4rk")])) == []

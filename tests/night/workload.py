@@ -35,10 +35,10 @@ class Notes:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._last = threading.local()
 
-    def note(self, usage, number):
+    def note(self, workload, usage, number):
         """Note the first transaction of a run of neighbours: that is where a chunk, or a part of one, begins."""
         if number != getattr(self._last, "number", None):
-            os.write(self._file, f"{time.time():.6f} {usage.id}\n".encode())
+            os.write(self._file, f"{time.time():.6f} {workload} {usage.id}\n".encode())
         self._last.number = number + 1
 
 
@@ -56,7 +56,7 @@ class Rate:
 
     def map(self, usage, number):
         """Do what the transaction says."""
-        self.notes.note(usage, number)
+        self.notes.note(self.name, usage, number)
         if usage.do == "reject":
             return Rejected("not_wanted")
         if usage.do == "slow":
@@ -107,7 +107,7 @@ class Charge(Rate):
 
     async def map(self, usage, number):
         """Charge once under the number of the transaction, which may happen twice."""
-        self.notes.note(usage, number)
+        self.notes.note(self.name, usage, number)
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session,
             session.post(self.bank, json={"id": usage.id, "number": number}) as answer,
