@@ -305,7 +305,7 @@ class Deliveries:
         # Before this delivery there is no note that counts: no request.
         is_known = count > policy.noted_from and (can_run_alone or count >= policy.deliveries)
         marks, attempt.put_off = self._attempts.of(note) if is_known else ({}, 0)
-        deaths = count_deaths(marks, count)
+        deaths = count_deaths(marks, count) if marks else 0
         if can_run_alone:
             attempt.is_suspect = deaths > 0
         elif deaths and policy.is_killer(deaths, count):

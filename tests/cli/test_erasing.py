@@ -33,7 +33,7 @@ def job_in(stores):
     """Write a job of its own, with bytes of its results and outputs and a file of its publisher, and return its id."""
 
     def make(state=JobState.COMPLETE, **fields):
-        name = f"erased-{next(_numbers)}"
+        name = fields.pop("job", f"erased-{next(_numbers)}")
         known = {"content_hash": "0" * 64, "workload": "billing", "accepted_at": datetime.now(UTC)}
         known |= {"items": 10, "chunks": 2, "plan": PlanBlob(f"{name}/plan", "e"), "file": f"uploads/{name}.ndjson"}
         stores.ledger.insert(Job(job=name, state=state, **known | fields))
@@ -87,8 +87,9 @@ def test_a_proof_is_shown_with_its_counts(sluice, job_in):
 
 def test_a_source_is_refused_unless_what_was_made_from_it_is_named(sluice, job_in, stores):
     """A file is named for one job alone."""
-    made = job_in()
-    source = job_in(others={"waiters": made})
+    source, made = f"source-{next(_numbers)}", f"made-{next(_numbers)}"
+    job_in(job=source, waiters=(made,))
+    job_in(job=made, used={source: 1})
     refused = sluice("jobs", "erase", source, "--why", "request 4711", "--yes")
     assert (refused.returncode, f"{made} was made from its output" in refused.stderr) == (1, True)
     assert sluice("jobs", "erase", source, made, "--why", "w", "--yes", "--file", "uploads/x").returncode == 2

@@ -16,7 +16,7 @@ from shared.versions import LOOKS
 from tests.ledger.builders import brought, job, parked, result, row
 from tests.ledger.stage import Stage
 
-LATER = {"stretches": EntityProperty(2**40, EdmType.INT64), "chain": "invoices"}
+LATER = {"furlongs": EntityProperty(2**40, EdmType.INT64), "colour": "invoices"}
 
 
 @pytest.fixture

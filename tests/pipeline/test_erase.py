@@ -81,8 +81,9 @@ def test_its_id_is_refused_and_the_entry_has_no_transactions(app):
 def test_one_that_others_were_made_from_is_refused(app):
     """Unless they are named too."""
     app.run("source", 2)
-    app.stores.ledger.commit(replace(app.read("source"), others={"waiters": "made"}))
+    app.stores.ledger.commit(replace(app.read("source"), waiters=("made",)))
     app.run("made", 2)
+    app.stores.ledger.commit(replace(app.read("made"), used={"source": 1}))
     with pytest.raises(JobStateError, match="made was made from its output: name it too"):
         app.stores.job_eraser.erase("source", **WHY)
     assert app.stores.job_eraser.erase("source", **WHY, also={"made"}).state is JobState.ERASED

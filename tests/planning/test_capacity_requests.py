@@ -48,15 +48,15 @@ def test_the_retention_that_the_model_counts_is_what_ticks_request(app):
         job, _ = app.run(name, number)
         app.clock.advance(days=SETTINGS.retention.days)
         app.app.tick()
-        before = app._made()
+        before = app.made()
         app.clock.advance(days=SETTINGS.retention.days)
         app.app.tick()
         # What a late settler left goes a day later.
         app.clock.advance(days=1)
         app.app.tick()
-        made, before = app._made() - before, app._made()
+        made, before = app.made() - before, app.made()
         app.clock.advance(days=1)
         app.app.tick()
-        made -= 2 * (app._made() - before)
+        made -= 2 * (app.made() - before)
         load = Load(transactions=job.items, chunk_items=-(-job.items // job.chunks), accounts=2)
         assert count_requests(load, constants()).buried == pytest.approx(made, abs=1), name

@@ -1,6 +1,6 @@
 """The failures that the source lists for its process manager, each on real storage and a real bus.
 
-docs/registration.md says which test shows which of them.
+docs/appendix/registration.md says which test shows which of them.
 """
 
 import re
@@ -189,8 +189,8 @@ def test_a_payment_after_the_expiry_is_left_to_a_person(world):
 
 def test_the_page_names_a_test_for_each_failure():
     """No row of its table is a promise."""
-    page = (ROOT / "docs" / "registration.md").read_text()
-    table = page[page.index("### Failures") : page.index("### A rush")]
+    page = (ROOT / "docs" / "appendix" / "registration.md").read_text()
+    table = page[page.index("## Failures") : page.index("## Orders: states and messages")]
     named = re.findall(r"`(test_\w+)`", table)
     sources = [(ROOT / "tests" / "registration" / f"test_{name}.py").read_text() for name in ("failure_list", "flows")]
     assert len(named) == table.count("\n| ") - 2

@@ -110,7 +110,6 @@ def show_job(visit: Visit, job: str) -> Page:
         "look": look,
         "pace": explain_pace(look, visit.now),
         "proof": describe_proof(look.job),
-        "is_over": look.job.state in CLOSED,
         "refused": [(one, describe_refused(one, look.job)) for one in look.refused],
         "story": list(_tell_story(look.job)),
         "files": _list_files(look.job),
