@@ -21,8 +21,8 @@ PAYLOAD = "canary-payload-5c0ffee"
 #: In a setting that only a workload would read.
 SECRET = "canary-secret-5c0ffee"
 SLUICE = Path(sys.executable).parent / "sluice"
-#: What fails for the payload's sake: each has its line, which must not say more.
-FAILURES = ('"error":"ValueError","at":"quoting.py', '"error":"ConnectionError","at":"quoting.py')
+#: What fails or waits by the payload: each has its line, which must not say more.
+FAILURES = ('"error":"ValueError","at":"quoting.py', '"kind":"ConnectionError","place":"quoting.py')
 
 
 def drop_everything(connections):

@@ -285,6 +285,8 @@ class Process:
         processor = self.app.stages.processor
         # The faults end no process by the workload, and its runs are counted in this one.
         processor._tools = replace(processor._tools, run_alone=self._run_here)
+        # A thread of its own would make this request at any place among the others.
+        self.app.stages.tasks.following._later = lambda seconds, act: None if seconds else act()
         client = self.connections.queues.get_queue_client
         # Waited for on a real storage.
         self.app.takeovers = Takeovers(
