@@ -55,10 +55,8 @@ def judge_predecessor(found: Job | None, *, after_parked: bool = False) -> Rulin
     why = f": {found.problem}" if found.problem else ""
     if ended == JobState.COMPLETE or (after_parked and ended == JobState.COMPLETED_WITH_PARKED):
         return Ruling(Passage.PASSED)
-    if found.state is JobState.STOPPED:
-        return Ruling(Passage.BROKEN, f"was stopped{by}{why}")
-    if found.state is JobState.ERASED:
-        return Ruling(Passage.BROKEN, f"was erased{by}")
+    if found.state in {JobState.STOPPED, JobState.ERASED}:
+        return Ruling(Passage.BROKEN, f"was {found.state.value}{by}{why}")
     if found.state is JobState.BURIED:
         return Ruling(Passage.BROKEN, f"was buried, and was {ended}" if ended else "was buried by an earlier version")
     if found.state is JobState.COMPLETED_WITH_PARKED:

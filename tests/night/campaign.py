@@ -404,7 +404,7 @@ class Night:
             for job in self.jobs.values():
                 found, begun = checker.read_outputs(outputs, job.full), [at for at, name in notes if name == job.name]
                 if job.end == "complete":
-                    wanted = f"PartitionKey ge '{job.full}' and PartitionKey le '{job.full}!99'"
+                    wanted = f"PartitionKey ge '{job.full}' and PartitionKey le '{job.full}!~'"
                     rows = [
                         row
                         for row in totals.query_entities(wanted)

@@ -60,7 +60,8 @@ def test_an_erased_predecessor_pauses_the_job_that_waits(night):  # noqa: F811
     night.run("work-00")
     night.stores.job_eraser.erase("rate", by="ann", why="request 4711")
     night.tick()
-    assert (night.state("report"), night.read("report").problem) == (JobState.PAUSED, "rate was erased by ann")
+    assert night.state("report") is JobState.PAUSED
+    assert night.read("report").problem == "rate was erased by ann: request 4711"
 
 
 def test_a_source_is_erased_with_what_was_made_from_it(night):  # noqa: F811
