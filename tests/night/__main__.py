@@ -51,7 +51,7 @@ def main(arguments=None):
         began = time.monotonic()
         figures, found = one_night(seed, options.minutes, options.size)
         breaches += [f"night {seed}: {breach}" for breach in found]
-        rows.append((seed, f"{time.monotonic() - began:.0f} s", *figures.values(), len(found)))
+        rows.append((str(seed), f"{time.monotonic() - began:.0f} s", *figures.values(), str(len(found))))
         sys.stdout.write(f"night {seed}: {rows[-1][1]}, {len(found)} breaches\n")
         sys.stdout.writelines(f"  {what}: {value}\n" for what, value in figures.items())
         sys.stdout.writelines(f"  BREACH {breach}\n" for breach in found)
