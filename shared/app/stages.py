@@ -214,7 +214,7 @@ class AppStages:
         stores = self.stores
         acceptance = Acceptance(
             ledger=stores.ledger,
-            stores=PayloadStores(stores.container, self.limits, point_at(stores.pending)),
+            stores=self.payload_stores,
             plans=stores.plans,
             planning=self.planning,
             starter=self.starter,
@@ -230,6 +230,11 @@ class AppStages:
             telemetry=self.telemetry,
         )
         return Arrivals(acceptance, self.deliveries)
+
+    @cached_property
+    def payload_stores(self) -> PayloadStores:
+        """The payloads of rooms. A room whose container is gone gets a pointer."""
+        return PayloadStores(self.stores.container, self.limits, point_at(self.stores.pending))
 
     @cached_property
     def sums(self) -> Mapping[str, Collection[str]]:
@@ -257,7 +262,7 @@ class AppStages:
             planning=self.planning,
             make_plan=SourceLines(
                 outputs=stores.container("outputs"),
-                stores=PayloadStores(stores.container, self.limits, point_at(stores.pending)),
+                stores=self.payload_stores,
                 sums=self.sums,
                 limits=self.limits,
                 sizes=self.sizes,
@@ -275,7 +280,7 @@ class AppStages:
         stores = self.stores
         return Stretching(
             ledger=stores.ledger,
-            stores=PayloadStores(stores.container, self.limits, point_at(stores.pending)),
+            stores=self.payload_stores,
             plans=stores.plans,
             ids=stores.ids,
             sizes=self.sizes,

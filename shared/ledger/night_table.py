@@ -15,7 +15,7 @@ from azure.data.tables import TableClient, UpdateMode
 from shared.azure import Entity, expecting_an_answer
 from shared.grammar import room_job, room_of
 from shared.ledger.ledger import Listed
-from shared.ledger.records import Job, JobState
+from shared.ledger.records import Job
 
 #: The partition of the nights themselves. No night's name begins with it.
 ALL: Final = "!"
@@ -56,17 +56,14 @@ class NightTable:
         with expecting_an_answer(f"list night {job.night!r}"):
             self._table.upsert_entity(row, mode=UpdateMode.MERGE)
 
-    def tell(self, job: Job, line: Entity) -> None:
-        """Write the news of a job, whose line in the list this is. Safe to repeat."""
+    def tell(self, job: Job, line: Entity, mode: UpdateMode) -> None:
+        """Write the news of a job, whose line in the list this is, in the same way as that. Safe to repeat."""
         totals = job.totals
         counts = {"accepted": totals.accepted.items, "rejected": totals.rejected.items, "parked": totals.parked.items}
         row = line | {"PartitionKey": night_of(job), "RowKey": job.job, "requests": json.dumps(dict(job.requests))}
         row |= {"counts": json.dumps(counts), "waits": json.dumps(job.waits)}
         with expecting_an_answer(f"list job {job.job!r} in night {job.night!r}"):
-            # Of an erased job, the news of before go: a problem may quote a transaction.
-            self._table.upsert_entity(
-                row, mode=UpdateMode.REPLACE if job.state is JobState.ERASED else UpdateMode.MERGE
-            )
+            self._table.upsert_entity(row, mode=mode)
 
     def find(self, job: Job) -> Mapping[str, Any]:
         """Return the row of a job, or an empty one. One request."""

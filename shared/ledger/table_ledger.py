@@ -222,7 +222,7 @@ class JobList:
             line = _entity(job)
             self._index.upsert_entity(line, mode=mode)
         if self._nights is not None and job.night is not None:
-            self._nights.tell(job, line)
+            self._nights.tell(job, line, mode)
 
     def has_former_news(self, job: Job) -> bool:
         """Check whether the line of a closed job has news of before its end, which a slow process may write again."""

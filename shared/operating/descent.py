@@ -37,7 +37,7 @@ def describe_sources(ledger: Ledger, job: Job) -> Iterator[str]:
             yield f"{name} is at revision {found.revision} now, this job used {revision}"
 
 
-def list_made_from(ledger: Ledger, job: Job) -> list[str]:
+def list_made_from(ledger: Ledger, job: Job) -> list[Job]:
     """Return the jobs whose transactions are what this one made, or will be. One request for each that waits for it."""
-    found = ((name, ledger.read(name)) for name in job.waiters)
-    return [name for name, one in found if one is not None and is_made_from(one, job.job)]
+    found = map(ledger.read, job.waiters)
+    return [one for one in found if one is not None and is_made_from(one, job.job)]

@@ -36,17 +36,12 @@ class JobEraser:
         job = self.ledger.read(job_id)
         if job is None:
             raise JobStateError(f"could not erase job {job_id!r}: it is not known")
-        if left := [
-            name for name in list_made_from(self.ledger, job) if name not in also and not self._is_erased(name)
-        ]:
+        made = (one for one in list_made_from(self.ledger, job) if one.state is not JobState.ERASED)
+        if left := [one.job for one in made if one.job not in also]:
             raise JobStateError(
                 f"could not erase job {job_id!r}: {', '.join(left)} was made from its output: name it too, or erase it first"
             )
         return job
-
-    def _is_erased(self, job_id: str) -> bool:
-        job = self.ledger.read(job_id)
-        return job is None or job.state is JobState.ERASED
 
     def erase(  # noqa: PLR0913 - each is a part of the act
         self,

@@ -317,8 +317,8 @@ class JobReader:
         job, refused = self.ledger.read(job_id), self.list_refused(job_id)
         if job is None:
             return JobLook(None, refused=refused)
-        sources, made = list(describe_sources(self.ledger, job)), list_made_from(self.ledger, job)
-        look = JobLook(job, refused=refused, sources=sources, made=made)
+        made = [one.job for one in list_made_from(self.ledger, job)]
+        look = JobLook(job, refused=refused, sources=list(describe_sources(self.ledger, job)), made=made)
         if job.state in CLOSED:
             return look
         if job.awaits_others:

@@ -44,6 +44,7 @@ _GRAVITY: Final = (
     JobState.HELD,
     JobState.COMPLETE,
     JobState.BURIED,
+    JobState.ERASED,
 )
 
 

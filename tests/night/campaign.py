@@ -439,7 +439,7 @@ class Night:
             client = blobs.get_container_client(container.name)
             for name in client.list_blob_names():
                 stored = client.download_blob(name, decompress=False).readall()
-                yield f"{container.name}/{name}", checker.unpacked(stored)
+                yield f"{container.name}/{name}", stored
         for table in tables.list_tables():
             for row in tables.get_table_client(table.name).list_entities():
                 yield f"{table.name}({row['PartitionKey']}, {row['RowKey']})", repr(dict(row)).encode()

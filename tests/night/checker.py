@@ -1,27 +1,18 @@
 """Judges a night from outside: what was sent and done, against outputs, rows, notes, the bank's log and the seats.
 
-It knows docs/formats.md, docs/ledger.md and docs/workloads.md and imports nothing of the project, so that it cannot
-share a mistake with it. Every function yields sentences, each of them a breach.
+It knows docs/formats.md, docs/ledger.md and docs/workloads.md and imports nothing of the project but other checkers of
+its tests, so that it cannot share a mistake with it. Every function yields sentences, each of them a breach.
 """
 
-import gzip
 import json
 from collections import Counter, defaultdict
 from decimal import Decimal
 
-import zstandard
+from tests.faults.marks import has_mark
+from tests.outside.checker import lines_of
 
 #: Seconds until a chunk begins no more after a pause or a stop, and what two clocks and a command take beside.
 AFTER, SLACK = 10.0, 2.0
-
-
-def lines_of(stored):
-    """Return the JSON documents of a part."""
-    if stored.startswith(b"\x1f\x8b"):
-        stored = gzip.decompress(stored)
-    elif stored.startswith(b"\x28\xb5\x2f\xfd"):
-        stored = zstandard.ZstdDecompressor().stream_reader(stored, read_across_frames=True).read()
-    return [json.loads(line, parse_float=str) for line in stored.split(b"\n") if line.strip()]
 
 
 def read_outputs(outputs, job):
@@ -34,7 +25,7 @@ def read_outputs(outputs, job):
     parts = defaultdict(list)
     for part in manifest["parts"]:
         stored = outputs.download_blob(folder + part["name"], decompress=False).readall()
-        parts[part["name"].split("-")[0]] += lines_of(stored)
+        parts[part["name"].split("-")[0]] += [json.loads(line, parse_float=str) for line in lines_of(stored)]
     return manifest, parts
 
 
@@ -145,19 +136,10 @@ def after(job, begun, ended):
 
 
 def marked(job, mark, texts):
-    """Yield each place in which the mark of an erased job stands; `texts` are (place, bytes), unpacked."""
-    found = [place for place, text in texts if mark in text]
+    """Yield each place in which the mark of an erased job stands; `texts` are (place, bytes), packed or not."""
+    found = [place for place, text in texts if has_mark(text, mark)]
     if found:
         yield f"{job}: it is erased, and its mark stands in {len(found)} places: {found[:3]}"
-
-
-def unpacked(stored):
-    """Return bytes as they are and, where they are packed, unpacked."""
-    if stored.startswith(b"\x1f\x8b"):
-        return stored + gzip.decompress(stored)
-    if stored.startswith(b"\x28\xb5\x2f\xfd"):
-        return stored + zstandard.ZstdDecompressor().stream_reader(stored, read_across_frames=True).read()
-    return stored
 
 
 HOLDING = ("reserved", "partially_reserved", "confirmed")

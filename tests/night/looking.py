@@ -2,13 +2,10 @@
 
 import os
 import subprocess
-import sys
 import urllib.error
-import urllib.request
 from contextlib import suppress
-from http.cookiejar import CookieJar
-from pathlib import Path
 
+from tests.console.test_server import SLUICE, browse, next_address
 from tools.local.paths import ROOT
 
 PAGES = ("/", "/jobs", "/gates", "/parked", "/job/rate-0")
@@ -24,12 +21,9 @@ class Looking:
 
     def __enter__(self):
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-        self._process = subprocess.Popen(
-            [Path(sys.executable).parent / "sluice", "web"], env=self._environment, cwd=ROOT, **pipes
-        )
-        address = next(line.strip() for line in self._process.stdout if line.startswith("http://127.0.0.1:"))
-        self._browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
-        with self._browser.open(address, timeout=60) as reply:
+        self._process = subprocess.Popen([SLUICE, "web"], env=self._environment, cwd=ROOT, **pipes)
+        self._browser = browse()
+        with self._browser.open(next_address(self._process), timeout=60) as reply:
             self._root = reply.url.rstrip("/")
         return self
 

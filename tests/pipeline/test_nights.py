@@ -5,6 +5,7 @@ import pytest
 from shared.ledger import JobState
 from shared.operating import NightAct, act_on_night, choose_jobs, count_ended, explain_line, judge_night
 from shared.operating.descent import describe_sources, describe_waiting, list_made_from
+from shared.operating.night_acts import _GRAVITY
 from tests.pipeline.test_after import night, quick  # noqa: F401 - fixtures
 
 
@@ -80,7 +81,7 @@ def test_a_job_says_for_whom_it_waits_and_what_it_was_made_from(rated):
     rated.act("pause", "rate-1")
     waits = describe_waiting(rated.stores.ledger, rated.read("invoice"))
     assert waits == "it waits for rate-1, which is paused by ann: wrong tariff; then for 1 more"
-    assert list_made_from(rated.stores.ledger, rated.read("rate-1")) == ["invoice"]
+    assert [one.job for one in list_made_from(rated.stores.ledger, rated.read("rate-1"))] == ["invoice"]
     rated.act("resume", "rate-1")
     rated.world.clock.advance(seconds=11)
     rated.tick()
@@ -89,4 +90,9 @@ def test_a_job_says_for_whom_it_waits_and_what_it_was_made_from(rated):
         "rate-1 rev 1, rate-2 rev 1: 2 lines = 2 declared = 2 accepted; amount 2.20 = accepted there: proven"
     )
     assert describe_waiting(rated.stores.ledger, rated.read("invoice")) == ""
-    assert list_made_from(rated.stores.ledger, rated.read("rate-2")) == ["invoice"]
+    assert [one.job for one in list_made_from(rated.stores.ledger, rated.read("rate-2"))] == ["invoice"]
+
+
+def test_each_state_has_its_gravity():
+    """A night in which all were erased is no night of which nothing is recorded."""
+    assert set(_GRAVITY) == set(JobState)
