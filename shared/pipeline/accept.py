@@ -183,7 +183,7 @@ class Acceptance:
         if job is None or job.plan is None:
             return False
         payload = Intake(room, self.stores, self.limits, self.sizes.least).look(published.job)
-        _refuse_conflict(job, submission, payload)
+        _check_known(job, fingerprint(submission, payload), fingerprint_before(submission, payload))
         if again:
             # Who took stretches before may have died before it put their chunks.
             self.starter.start(job, is_new=False, until=until)
@@ -230,9 +230,7 @@ class Acceptance:
         self.waiting.point(new)
         job, is_new = self.ledger.insert(new)
         if not is_new:
-            judged = judge(job, content_hash, hash_before)
-            if judged.collision is Collision.CONFLICT:
-                raise refuse(Reason.CONFLICT, judged.reason)
+            _check_known(job, content_hash, hash_before)
             if job.state is not JobState.HELD:
                 return Accepted.DUPLICATE
         placed = self.waiting.look(job, until) if job.awaits_others else Placed.HELD
@@ -273,10 +271,8 @@ class Acceptance:
             # One write instead of three. A submission that is a duplicate leaves a gap in the ids.
             note = self.planning.prepare(plan, text, new.gate)
             job, is_new = insert(self.ledger, self.starter.note_place(note(new)))
-        if not is_new and job.state is JobState.ERASED:
-            raise refuse(Reason.ERASED, f"job {job.job!r} was erased at {job.erased_at:%Y-%m-%d %H:%M} UTC")
         if not is_new:
-            _refuse_conflict(job, submission, payload)
+            _check_known(job, content_hash, fingerprint_before(submission, payload))
         return job, is_new, pointer
 
     def _record_plan(self, job: Job, plan: Plan) -> tuple[Job, bool]:
@@ -293,8 +289,11 @@ class Acceptance:
         return written, is_mine
 
 
-def _refuse_conflict(job: Job, submission: Submission, payload: Payload) -> None:
-    judged = judge(job, fingerprint(submission, payload), fingerprint_before(submission, payload))
+def _check_known(job: Job, content_hash: str, hash_before: str) -> None:
+    """Refuse a submission under the id of a job that was erased, or that had other content."""
+    if job.state is JobState.ERASED:
+        raise refuse(Reason.ERASED, f"job {job.job!r} was erased at {job.erased_at:%Y-%m-%d %H:%M} UTC")
+    judged = judge(job, content_hash, hash_before)
     if judged.collision is Collision.CONFLICT:
         raise refuse(Reason.CONFLICT, judged.reason)
 

@@ -11,7 +11,7 @@ message takes the stretch again, or dispatches what lies above the cursor.
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from shared.clock import Clock
 from shared.errors import ContentionError, RefusedError
@@ -50,20 +50,12 @@ from shared.pipeline.dispatch import FinishCall
 from shared.pipeline.finish import event_of
 from shared.pipeline.halts import GRACE, Halts
 from shared.pipeline.plan import ChunkSizes, PlanStore, plan_of
-from shared.pipeline.start import Starter
+from shared.pipeline.start import Ids, Starter
 from shared.refusals import Reason, refuse
 from shared.telemetry import events, tell
 
 #: Stands for who stopped a job that no person did.
 BY_RETENTION: Final = "retention"
-
-
-class DrawnIds(Protocol):
-    """The source of a stretch's ids."""
-
-    def next_ids(self, count: int) -> range:
-        """Return a block of adjoining ids."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +65,7 @@ class Stretching:
     ledger: Ledger
     stores: PayloadStores
     plans: PlanStore
-    ids: DrawnIds
+    ids: Ids
     sizes: ChunkSizes
     #: The fields that each workload adds up.
     sums: Mapping[str, Collection[str]]

@@ -101,3 +101,22 @@ def test_the_line_of_an_erased_job_in_its_night_quotes_nothing(night):  # noqa: 
     assert night.stores.remains.find(erased) == {}
     (line,) = night.stores.job_list.read_night("n-1")
     assert (line.listed.job, line.listed.state) == ("rate", JobState.ERASED)
+
+
+def test_the_id_of_an_erased_job_is_refused_as_such_in_every_way_in(app, night):  # noqa: F811
+    """Behind another job, and in stretches. The entry keeps the head alone."""
+    night.submit("rate")
+    night.run()
+    night.stores.job_eraser.erase("rate", by="ann", why="request 4711")
+    night.submit("rate", after=["other"])
+    night.run()
+    assert [reason for reason, _ in night.parked()] == ["erased"]
+    (entry,) = night.stores.parked_table.entries()
+    assert b"payload" not in night.stores.parked_table.body(entry)
+    grow(app)
+    app.stores.job_eraser.erase(JOB, by="ann", why="request 4711")
+    again = Feed(app)
+    again.write()
+    again.drop()
+    app.work_off()
+    assert [one.reason for one in app.stores.parked_table.entries()] == ["erased"]
