@@ -115,6 +115,14 @@ class Night:
             time.sleep(1)
         raise AssertionError(f"sluice {' '.join(words)}: {done.returncode}\n{done.stdout[-800:]}\n{done.stderr[-800:]}")
 
+    def insists(self, *words, until):
+        """Type a command again until what it is for has come. A refusal, and storage that is away, both end with 1."""
+        end = time.monotonic() + PATIENCE
+        while not until():
+            said = self.types(*words, status=(0, 1))
+            if not until() and time.monotonic() > end:
+                raise AssertionError(f"sluice {' '.join(map(str, words))} does not come to its end: {said[-800:]}")
+
     def asks(self, *words, status=(0,)):
         """Type a command and return its JSON."""
         return json.loads(self.types(*words, "--json", status=status))
@@ -206,7 +214,10 @@ class Night:
             self.submit(job)
         wait_until(lambda: self.state(again) == "complete", PATIENCE, lambda: f"again-0 is {self.state(again)}")
         again.revision = 2
-        self.types("jobs", "rerun", again.full, "--yes", "--why", "night", "--if-revision", 1, status=(0, 1))
+        self.insists(
+            "jobs", "rerun", again.full, "--yes", "--why", "night", "--if-revision", 1,
+            until=lambda: (self.shown(again) or {"revision": 1})["revision"] == again.revision,
+        )  # fmt: skip
         self.acts["rerun"] += 1
         wait_until(lambda: self._begun("gone-0"), PATIENCE, lambda: "gone-0 did not begin")
         gone.end = "erased"
@@ -222,10 +233,12 @@ class Night:
 
     def halt(self, job, act):
         """Pause or stop a job, if it has not ended yet."""
-        self.types("jobs", act, job.full, "--why", "night", *(["--yes"] if act == "stop" else []), status=(0, 1))
+        halted, sure = {"pause": "paused", "stop": "stopped"}[act], ["--yes"] if act == "stop" else []
+        ends = {halted, "complete", "completed_with_parked"}
+        self.insists("jobs", act, job.full, "--why", "night", *sure, until=lambda: self.state(job) in ends)
         at, state = time.time(), self.state(job)
         self.acts[act] += 1
-        if state == {"pause": "paused", "stop": "stopped"}[act]:
+        if state == halted:
             job.halted.append([at, float("inf")])
         elif act == "stop":
             # It had ended before.
@@ -235,7 +248,8 @@ class Night:
         """Let a paused job go on."""
         if job.halted:
             job.halted[-1][1] = time.time()
-            self.types("jobs", "resume", job.full, "--why", "night", status=(0, 1))
+            resumed = lambda: self.state(job) not in {None, "paused"}  # noqa: E731 - said once
+            self.insists("jobs", "resume", job.full, "--why", "night", until=resumed)
             self.acts["resume"] += 1
 
     def suffer(self, size):
@@ -245,8 +259,14 @@ class Night:
         wait_until(lambda: self.state(job) == "completed_with_parked", PATIENCE, lambda: f"bad-0 is {self.state(job)}")
         (self._folder / "repaired").touch()
         for group in self.asks("parked", "list")["groups"]:
-            self.types("parked", "replay", group["fingerprint"], "--yes", "--why", "mended", status=(0, 1))
+            one = group["fingerprint"]
+            self.insists(
+                "parked", "replay", one, "--yes", "--why", "mended", until=lambda one=one: one not in self._causes()
+            )
             self.acts["replay"] += 1
+
+    def _causes(self):
+        return {group["fingerprint"] for group in self.asks("parked", "list")["groups"]}
 
     def spoil(self, size):
         """A wrong file pauses its job by itself, and is stopped."""
