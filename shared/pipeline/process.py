@@ -193,8 +193,8 @@ class _Run:
 
     @property
     def keeps(self) -> bool:
-        """True if its outcome is kept. Lines are made once all have passed, and a suspect's process knows of no other run."""
-        return not (self.is_suspect or self.work.lines)
+        """True if its outcome is kept. A suspect's process knows of no other run."""
+        return not self.is_suspect
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,7 +395,7 @@ class Processor:
             if row is None or self._is_extended(work, row):
                 return None
             extends = row.hash
-        if came_before and not (is_suspect or work.lines):
+        if came_before and not is_suspect:
             before = tools.so_far.find(work, workload, extends)
         if row is not None and before is None:
             before = resume_from(tools.results.open(row), work, workload)
@@ -512,7 +512,7 @@ class Processor:
             return self._tools.run_alone(work.workload, parts, first, limits, makes_lines=work.lines, turns=turns)
         if before is not None:
             less = before.reduce(limits)
-            ran = run_in_parts(workload, parts, first, less, left=run.chosen, calls=run.calls)
+            ran = run_in_parts(workload, parts, first, less, makes_lines=work.lines, left=run.chosen, calls=run.calls)
             return before.add(workload, ran, run.resting)
         sound = _sounds(work, workload)
         return run_in_parts(workload, parts, first, limits, sound=sound, makes_lines=work.lines, calls=run.calls)

@@ -14,7 +14,7 @@ Of two deliveries at once, the later one changes nothing.
 
 from bisect import bisect
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import groupby
 from typing import Any, Final
@@ -32,6 +32,7 @@ from shared.payload import Limits
 from shared.pipeline.outputs import Ran, add_portions
 from shared.pipeline.put_off import Waits
 from shared.pipeline.results import unpack_result
+from shared.pipeline.streams import Stream, StreamHead, join_rows, split_streams
 from shared.telemetry import contain
 from shared.versions import decode, decode_document
 from shared.workloads import AnyWorkload, PartialPiece
@@ -53,6 +54,8 @@ class SoFarHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
     left: list[Number]
     #: How often each of these waited in vain, and the second of Unix time before which it is not called.
     waits: list[tuple[Count, Number]] = []
+    #: Lines by the id of the first transaction of their row. Their packed bytes follow the first frame, side by side.
+    rows: dict[Number, StreamHead] = {}
     #: When the first of them was left.
     since: Number = 0
     #: What the tries took so far.
@@ -72,13 +75,14 @@ class SoFar:
     since: int
     milliseconds: int
     etag: str
+    rows: Mapping[int, Stream] = field(default_factory=dict)
 
     def add(self, workload: AnyWorkload, ran: Ran, resting: Iterable[int] = ()) -> Ran:
         """Return the outcome of the chunk with a run of those that were left, but for those that rest."""
         left, pieces = [*(one.number for one in ran.left), *resting], None
         if ran.pieces is not None:
             pieces = tuple(join(workload, sorted((*self.pieces, *ran.pieces), key=lambda one: one.first), left))
-        partial = None
+        partial, rows = None, {**self.rows, **ran.rows}
         rejections = sorted(BytesIO(self.rejections + ran.rejections), key=_number_of)
         if not left:
             partial = pieces[0].partial if pieces else workload.combine([])
@@ -87,9 +91,11 @@ class SoFar:
             add_portions(self.rejected, ran.rejected),
             partial,
             b"".join(rejections),
+            streams={} if left else join_rows(rows),
             left=ran.left,
             failed=ran.failed,
             pieces=pieces,
+            rows=rows,
             closely=ran.closely,
         )
 
@@ -141,10 +147,10 @@ class SoFarStore:
             except ResourceNotFoundError:
                 return None
         try:
-            text, _ = unpack_result(name, stored)
+            text, rest = unpack_result(name, stored)
+            return _read(text, rest, chunk, workload, str(download.properties.etag))
         except ResultRefusedError:
             return None
-        return _read(text, chunk, workload, str(download.properties.etag))
 
     def put(  # noqa: PLR0913, PLR0917 - all that a chunk came to
         self,
@@ -160,13 +166,14 @@ class SoFarStore:
         if ran.pieces is None:
             return
         name, text = _name(chunk, extends), _write(chunk, ran, ran.pieces, left, since, milliseconds)
+        content = b"".join((pack(text, level=1), *(row.read() for row in ran.rows.values())))
         condition: dict[str, Any] = {}
         if before is not None and before.etag:
             condition = {"overwrite": True, "etag": before.etag, "match_condition": MatchConditions.IfNotModified}
         with expecting_an_answer(f"write {name!r}"):
             try:
                 # Without `overwrite` the request says If-None-Match: *.
-                self._container.upload_blob(name, pack(text, level=1), **condition)
+                self._container.upload_blob(name, content, **condition)
             except HttpResponseError as refusal:
                 # Another delivery was first, or this very write was, and its reply was lost.
                 if refusal.status_code not in _WRITTEN_BEFORE:
@@ -194,6 +201,7 @@ def _write(  # noqa: PLR0913, PLR0917 - all that a chunk came to
         left=numbers,
         # Nearly always, they only failed.
         waits=[(left[number].times, left[number].due) for number in numbers] if any(map(any, left.values())) else [],
+        rows={first: row.head for first, row in ran.rows.items()},
         since=since,
         milliseconds=milliseconds,
     )
@@ -202,7 +210,7 @@ def _write(  # noqa: PLR0913, PLR0917 - all that a chunk came to
 
 
 @contain()
-def _read(text: bytes, chunk: ChunkMessage, workload: AnyWorkload, etag: str) -> SoFar | None:
+def _read(text: bytes, rest: bytes, chunk: ChunkMessage, workload: AnyWorkload, etag: str) -> SoFar | None:
     first, _, rejections = text.partition(b"\n")
     try:
         head: SoFarHead = decode_document(first, SoFarHead, "so far", "the outcome of a chunk so far")
@@ -215,4 +223,6 @@ def _read(text: bytes, chunk: ChunkMessage, workload: AnyWorkload, etag: str) ->
     counted = head.accepted.items + head.rejected.items + len(left)
     if not left or not is_of_it or counted != chunk.items or head.workload != chunk.workload:
         return None
-    return SoFar(head.accepted, head.rejected, pieces, rejections, left, head.since, head.milliseconds, etag)
+    packed = split_streams("so far", head.rows, rest)
+    rows = {first: Stream(one, BytesIO(packed[first])) for first, one in head.rows.items()}
+    return SoFar(head.accepted, head.rejected, pieces, rejections, left, head.since, head.milliseconds, etag, rows)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from os import urandom
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
@@ -20,6 +21,7 @@ from shared.parked.entry import EntryState, chunk_of_key, transactions_key
 from shared.parked.poison_policy import DEFAULT_POLICY
 from shared.pipeline.results import ResultStore
 from shared.pipeline.work_stages import work_stages
+from shared.workloads import Line
 from tests.faults.journal import Journal
 from tests.faults.memory.storage import MemoryStorage
 from tests.faults.plan import Plan
@@ -153,6 +155,54 @@ def test_the_outputs_list_what_was_set_aside():
     replayed(made)
     assert read_parts(made, OutputKind.PARKED) == []
     assert len(read_parts(made, OutputKind.OUTPUT)) == 6
+    made.close()
+
+
+class Lined(Counting):
+    """One that makes a line of each sale."""
+
+    size = 0
+
+    def lines(self, sale, number, _value):
+        """Make it."""
+        yield Line({"shop": sale.shop, "number": number, "text": urandom(self.size // 2).hex()})
+
+
+class LongLined(Lined):
+    """One whose lines are read apart from the rest of a result, and travel in blobs."""
+
+    size = 300_000
+
+
+@pytest.mark.parametrize("workload", [Lined, LongLined])
+def test_the_others_have_their_lines(workload):
+    """What passes later has its line at the end of its chunk's."""
+    made = published(6, 3, workload, bad=3)
+    first = made.job.id_base
+    assert [line["number"] - first for line in read_parts(made, OutputKind.LINES)] == [0, 1, 2, 4, 5]
+    assert (made.job.totals.accepted.items, made.job.aside) == (5, 1)
+    made.sales.breaks_at = {}
+    calls = len(made.sales.calls)
+    assert replayed(made) == []
+    assert made.sales.calls[calls:] == [first + 3]
+    assert [line["number"] - first for line in read_parts(made, OutputKind.LINES)] == [0, 1, 2, 4, 5, 3]
+    assert (made.job.state, made.job.revision, made.job.aside) == (JobState.COMPLETE, 2, None)
+    made.close()
+
+
+def test_one_whose_lines_fail_is_set_aside():
+    """Without a line, and without a value in the partial."""
+    made = App(3, Lined)
+    made.sales.lines = lambda sale, number, value: (
+        [Line({"number": number}), 1] if sale.shop == "odd" else Lined.lines(made.sales, sale, number, value)
+    )
+    with made.app() as app:
+        app.submit("nightly", sales("x", "x", "x", "x", "odd", "x"))
+        work(app)
+    assert [line["number"] - made.job.id_base for line in read_parts(made, OutputKind.LINES)] == [0, 1, 2, 3, 5]
+    assert (len(read_parts(made, OutputKind.OUTPUT)), made.job.aside) == (5, 1)
+    (parked,) = read_parts(made, OutputKind.PARKED)
+    assert (parked["number"] - made.job.id_base, parked["reason"]) == (4, "failed:TypeError")
     made.close()
 
 

@@ -222,7 +222,7 @@ class World:
                 if settled.rows:
                     (row,) = settled.rows
                     if result.content is not None:
-                        blob = assemble(self.job, [(row, open_content("", result.content, result.hash))])
+                        blob = assemble(self.job, [(row, open_content("", result.content, result.hash, result.lines))])
                         groups.put(blob)
                         row = blob.place(row)
                     assert process.ledger.commit(settled.job, [row])
@@ -253,7 +253,7 @@ class World:
     def told(self):
         """The result in the last message, and the lines of its rejections."""
         message = self.sent[-1]
-        packed = open_content("", message.content, message.hash)
+        packed = open_content("", message.content, message.hash, message.lines)
         content, _ = unpack_result("", packed)
         result, lines = read_result(content)
         return StoredResult("", hash_result(content), len(packed), result), list(map(json.loads, lines))
