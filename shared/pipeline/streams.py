@@ -164,13 +164,14 @@ class LineRows:
 
 def join_rows(rows: Mapping[int, Stream]) -> dict[str, Stream]:
     """Return the lines of all rows as the streams of a result, in the order of the transactions. None, if there are none."""
-    if len(rows) <= 1:
-        return {LINES: row for row in rows.values()}
-    writer = StreamWriter()
-    for _, row in sorted(rows.items()):
-        for lines in unpack_frames(LINES, row.read()):
-            writer.add(lines, lines.count(b"\n"))
-    joined = writer.close()
+    if len(rows) > 1:
+        writer = StreamWriter()
+        for _, row in sorted(rows.items()):
+            for lines in unpack_frames(LINES, row.read()):
+                writer.add(lines, lines.count(b"\n"))
+        joined = writer.close()
+    else:
+        joined = next(iter(rows.values()), None)
     return {} if joined is None else {LINES: joined}
 
 

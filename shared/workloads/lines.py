@@ -1,5 +1,6 @@
 """The lines of accepted transactions, and a workload that makes nothing else."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -43,11 +44,7 @@ def write_lines(
 
     One whose lines fail has none, and is noted. `has_gaps`: whether some between them are left, or ran before.
     """
-    make: Callable[[Any, int, Any], Iterable[Line]] | None = getattr(workload, "lines", None)
-    if make is None:
-        raise ValueError(
-            f"this job has lines of its transactions, and workload {workload.name!r} makes none here: deploy the one that does"
-        )
+    make = _find_lines(workload)
     contents: list[Any] = []
     numbers: list[int] = []
     follows: int | None = None
@@ -65,15 +62,23 @@ def write_lines(
                 numbers.append(number)
         except BaseException as raised:  # noqa: BLE001 - `add` raises what is not of this one alone
             failures.add(raised, number)
-            while numbers and numbers[-1] == number:
-                contents.pop()
-                numbers.pop()
+            kept = bisect_left(numbers, number)
+            del contents[kept:], numbers[kept:]
             has_gaps, follows = True, None
         if len(contents) >= _AT_ONCE:
             if not _write(contents, numbers, sink, failures):
                 has_gaps, follows = True, None
             contents, numbers = [], []
     _write(contents, numbers, sink, failures)
+
+
+def _find_lines(workload: AnyWorkload) -> Callable[[Any, int, Any], Iterable[Line]]:
+    make: Callable[[Any, int, Any], Iterable[Line]] | None = getattr(workload, "lines", None)
+    if make is None:
+        raise ValueError(
+            f"this job has lines of its transactions, and workload {workload.name!r} makes none here: deploy the one that does"
+        )
+    return make
 
 
 def _refuse(line: object) -> NoReturn:

@@ -2,10 +2,10 @@
 
 import asyncio
 import json
-from os import urandom
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
+from os import urandom
 
 import msgspec
 import pytest
