@@ -58,6 +58,8 @@ class SoFarHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rows: dict[Number, StreamHead] = {}
     #: When the first of them was left.
     since: Number = 0
+    #: Whether those that are left run in a process of their own: one died of some of them.
+    is_alone: bool = False
     #: What the tries took so far.
     milliseconds: Count
     v: int = VERSION
@@ -76,6 +78,7 @@ class SoFar:
     milliseconds: int
     etag: str
     rows: Mapping[int, Stream] = field(default_factory=dict)
+    is_alone: bool = False
 
     def add(self, workload: AnyWorkload, ran: Ran, resting: Iterable[int] = ()) -> Ran:
         """Return the outcome of the chunk with a run of those that were left, but for those that rest."""
@@ -161,11 +164,13 @@ class SoFarStore:
         milliseconds: int,
         before: SoFar | None,
         extends: str | None = None,
+        *,
+        is_alone: bool = False,
     ) -> None:
         """Keep the outcome, if that is possible, unless another delivery did since `before`."""
         if ran.pieces is None:
             return
-        name, text = _name(chunk, extends), _write(chunk, ran, ran.pieces, left, since, milliseconds)
+        name, text = _name(chunk, extends), _write(chunk, ran, ran.pieces, left, since, milliseconds, is_alone=is_alone)
         content = b"".join((pack(text, level=1), *(row.read() for row in ran.rows.values())))
         condition: dict[str, Any] = {}
         if before is not None and before.etag:
@@ -191,6 +196,8 @@ def _write(  # noqa: PLR0913, PLR0917 - all that a chunk came to
     left: Mapping[int, Waits],
     since: int,
     milliseconds: int,
+    *,
+    is_alone: bool,
 ) -> bytes:
     numbers = sorted(left)
     head = SoFarHead(
@@ -203,6 +210,7 @@ def _write(  # noqa: PLR0913, PLR0917 - all that a chunk came to
         waits=[(left[number].times, left[number].due) for number in numbers] if any(map(any, left.values())) else [],
         rows={first: row.head for first, row in ran.rows.items()},
         since=since,
+        is_alone=is_alone,
         milliseconds=milliseconds,
     )
     # A workload's raw JSON may have line feeds. Valid JSON has none inside a string, so a blank replaces each.
@@ -214,15 +222,35 @@ def _read(text: bytes, rest: bytes, chunk: ChunkMessage, workload: AnyWorkload, 
     first, _, rejections = text.partition(b"\n")
     try:
         head: SoFarHead = decode_document(first, SoFarHead, "so far", "the outcome of a chunk so far")
-        pieces = tuple(PartialPiece(number, decode(partial, workload.partial)) for number, partial in head.pieces)
     except (ValueError, RecursionError):
         return None
+    pieces = read_pieces(workload, head.pieces)
     waits = [Waits(*one) for one in head.waits] or [Waits()] * len(head.left)
     left = dict(zip(head.left, waits, strict=False))
     is_of_it = left.keys() <= frozenset(range(chunk.first_id, chunk.first_id + chunk.items))
     counted = head.accepted.items + head.rejected.items + len(left)
-    if not left or not is_of_it or counted != chunk.items or head.workload != chunk.workload:
+    if pieces is None or not left or not is_of_it or counted != chunk.items or head.workload != chunk.workload:
         return None
     packed = split_streams("so far", head.rows, rest)
     rows = {first: Stream(one, BytesIO(packed[first])) for first, one in head.rows.items()}
-    return SoFar(head.accepted, head.rejected, pieces, rejections, left, head.since, head.milliseconds, etag, rows)
+    return SoFar(
+        accepted=head.accepted,
+        rejected=head.rejected,
+        pieces=pieces,
+        rejections=rejections,
+        left=left,
+        since=head.since,
+        milliseconds=head.milliseconds,
+        etag=etag,
+        rows=rows,
+        is_alone=head.is_alone,
+    )
+
+
+@contain()
+def read_pieces(workload: AnyWorkload, stored: Iterable[tuple[int, Raw | bytes]]) -> tuple[PartialPiece, ...] | None:
+    """Return the pieces of a partial from their JSON. None: this workload cannot read them."""
+    try:
+        return tuple(PartialPiece(first, decode(partial, workload.partial)) for first, partial in stored)
+    except (ValueError, RecursionError):
+        return None

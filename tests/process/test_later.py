@@ -295,14 +295,13 @@ def test_a_chunk_that_makes_lines_waits_with_one_call_a_try():
     assert night.sent[-1].accepted.items == 11
 
 
-def test_a_suspect_of_which_nothing_is_kept_ends_too():
-    """It is called as a whole for each try, and parked as a whole."""
+def test_a_suspect_waits_with_one_call_a_try():
+    """In a process of its own, and one is parked by itself."""
     night = Night(12)
     night.workload.answers = timing_out(103)
     night.deliveries = 2
     with night.process() as process:
         process.attempts.note_begun(job_note(night.job, chunk_key(0, 1)), 2)
     counts = night.run()
-    assert (night.entry.reason, night.aside) == ("later:TimeoutError", None)
-    assert set(counts) == {12}
-    assert len(counts) <= DEFAULT_POLICY.later + 1
+    assert (night.aside.reason, night.entry) == ("later:TimeoutError", None)
+    assert counts == [12] + [1] * (DEFAULT_POLICY.later - 1)

@@ -183,14 +183,14 @@ def test_an_outage_of_storage_hides_no_failure(world, monkeypatch):
     assert len(world.calls) == 2 * 11
 
 
-def test_a_suspect_runs_as_a_whole(world):
-    """Its process knows nothing of earlier tries."""
+def test_a_suspect_calls_only_for_those_that_are_left(world):
+    """As any other chunk, in a process of its own."""
     fail(world, 1)
     with world.process() as process:
         process.attempts.note_begun(job_note(world.job, chunk_key(0, 1)), 2)
     world.bad.clear()
     world.deliver(3)
-    assert len(world.calls) == 2 * 11
+    assert world.calls[11:] == sorted(BAD)
     same(world.told, unfailing())
 
 

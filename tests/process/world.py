@@ -146,9 +146,8 @@ class World:
         """Check by the halt row."""
         return halts < self.halts
 
-    def _run_here(self, _workload, parts, first_number, limits, *, makes_lines, turns):
-        calls = Calls(turns=turns)
-        return run_in_parts(self.workload, parts, first_number, limits, makes_lines=makes_lines, calls=calls)
+    def _run_here(self, workload, parts, first_number, limits, *, turns, **more):
+        return run_in_parts(workload, parts, first_number, limits, calls=Calls(turns=turns), **more)
 
     def _published(self, lines):
         frames, stored = [], b""
