@@ -81,6 +81,7 @@ from shared.parked.poison_policy import (
     StandstillError as StandstillError,
     cause_of as cause_of,
     count_left as count_left,
+    item_of as item_of,
     kind_of as kind_of,
     nature_of as nature_of,
     note_item as note_item,

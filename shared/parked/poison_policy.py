@@ -457,6 +457,11 @@ def note_item(error: BaseException, number: int) -> None:
     error.__dict__.setdefault(_ITEM, number)
 
 
+def item_of(error: BaseException) -> int | None:
+    """Return which transaction an error is about, if that is known."""
+    return error.__dict__.get(_ITEM)
+
+
 def note_left(error: BaseException, number: int, left: int, items: int) -> None:
     """Keep with the first failure of a chunk its transaction, and how many of the chunk's have failed."""
     # A library may raise one object for several chunks, so what it was noted with before does not count.
@@ -477,7 +482,7 @@ def cause_of(error: BaseException, stage: str, remedy: str) -> FailureCause:
         known.instead if (known := _REASONS.get(type(error))) else remedy,
         fingerprint,
         place(error),
-        error.__dict__.get(_ITEM),
+        item_of(error),
     )
     if isinstance(error, RefusedError):
         return cause._replace(found=error.found, instead=error.instead)

@@ -4,6 +4,9 @@ What ends that process ends nothing else. The child reads the chunk from a file 
 request but those of the workload. On a board, which outlasts it, it notes each call before it begins. So this process
 knows the transaction that the child died of, or stood still at.
 
+The transaction that a child died of has failed, and the next child runs the others. If a child died of several at once, the
+next one runs them one after the other. The third death is that of the whole chunk.
+
 One child runs at a time. A second suspect is delivered again. If its calls have limits, the child asks this process for each
 turn, by a pipe.
 """
@@ -12,7 +15,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -27,8 +30,8 @@ from typing import IO, Final, cast
 from msgspec import Raw, Struct, json, structs
 
 from shared.clock import Clock, SystemClock
-from shared.errors import NoSlotError, NotStartedError, SluiceError
-from shared.messages import PortionMessage
+from shared.errors import NoSlotError, NotCalledError, NotStartedError, SluiceError
+from shared.messages import NO_PORTION, PortionMessage
 from shared.parked import (
     DEFAULT_POLICY,
     FailedAlone,
@@ -36,16 +39,20 @@ from shared.parked import (
     KillerError,
     PoisonPolicy,
     StandstillError,
+    item_of,
     note_item,
 )
 from shared.payload import Limits
 from shared.pipeline.outputs import Ran
+from shared.pipeline.so_far import read_pieces
 from shared.pipeline.streams import Stream, StreamHead
 from shared.versions import decode
-from shared.workloads import Left, Loaded, Turns
+from shared.workloads import AnyWorkload, Left, Loaded, Turns
 
 #: Seconds more after which a child ends by itself.
 _GRACE: Final = 30
+#: Deaths of which the last is that of the whole chunk.
+_MOST_DEATHS: Final = 3
 #: Seconds until the child is looked at again.
 _LOOK_EVERY: Final = 0.2
 #: Frames of a dead child that are kept.
@@ -66,6 +73,12 @@ class Question(Struct, frozen=True, kw_only=True):
     first_number: int
     rejected_text_most: int
     makes_lines: bool
+    #: The ids that run. None: all.
+    left: list[int] | None = None
+    #: Those of which a child died before.
+    killed: list[int] = []
+    #: Whether one runs after the other, so that the guilty one is known.
+    is_in_turn: bool = False
     #: The pipes by which it requests a turn of its limits, and gets one. Empty: it has no limits.
     turns: tuple[int, ...] = ()
     #: When the child ends by itself, if the one that started it died.
@@ -81,10 +94,16 @@ class RunAnswer(Struct, frozen=True, kw_only=True):
     partial: bytes = b""
     rejections: bytes = b""
     closely: int = 0
-    #: The failures of single transactions, by number.
-    left: list[tuple[int, FailedAlone]] = []
-    #: The heads of the streams, whose packed bytes follow this answer.
+    #: The failures of single transactions, with their numbers and lines. Then those of them whose calls did not begin.
+    left: list[tuple[int, FailedAlone, bytes]] = []
+    uncalled: list[int] = []
+    #: The number and sums of all these.
+    portion: PortionMessage = NO_PORTION
+    #: Partials in pieces, in JSON, by the first id.
+    pieces: list[tuple[int, bytes]] | None = None
+    #: The heads of the streams, and of the rows of lines. Their packed bytes follow this answer.
     streams: dict[str, StreamHead] = {}
+    rows: dict[int, StreamHead] = {}
     failed: FailedAlone | None = None
 
 
@@ -190,7 +209,7 @@ class Alone:
 
     def __call__(  # noqa: PLR0913 - the chunk, its bounds, and what its message asks of its run
         self,
-        workload: str,
+        workload: AnyWorkload,
         parts: Iterable[list[bytes]],
         first_number: int,
         limits: Limits,
@@ -198,6 +217,7 @@ class Alone:
         *,
         makes_lines: bool = False,
         turns: Turns | None = None,
+        left: Collection[int] | None = None,
     ) -> Ran:
         """Run the lines of each part. An error of the run is raised here, and so is the end of its process."""
         if not self._lock.acquire(blocking=False):
@@ -208,27 +228,50 @@ class Alone:
         question = Question(
             workloads=self.loaded.setting,
             settings=dict(self.loaded.settings),
-            workload=workload,
+            workload=workload.name,
             first_number=first_number,
             rejected_text_most=limits.rejected_text_most,
             makes_lines=makes_lines,
+            left=None if left is None else sorted(left),
             seconds=self.policy.alone_seconds + _GRACE,
         )
         try:
             with TemporaryFile() as chunk:
                 for part in parts:
                     write_frame(chunk, b"\n".join(part))
-                chunk.seek(0)
-                return self._run(question, chunk, turns)
+                return self._run_all(workload, question, chunk, turns)
         finally:
             self._lock.release()
 
-    def _run(self, question: Question, chunk: IO[bytes], turns: Turns | None) -> Ran:
+    def _run_all(self, workload: AnyWorkload, question: Question, chunk: IO[bytes], turns: Turns | None) -> Ran:
+        """Run the chunk, without those of which a child dies."""
+        began, killed = self.clock.monotonic(), dict[int, Exception]()
+        for deaths in range(1, _MOST_DEATHS + 1):
+            chunk.seek(0)
+            try:
+                answer, contents = self._run(structs.replace(question, killed=sorted(killed)), chunk, turns, began)
+            except (KillerError, StandstillError) as error:
+                number = item_of(error)
+                is_over = self.clock.monotonic() - began > self.policy.alone_seconds
+                if deaths == _MOST_DEATHS or is_over or (number is None and question.is_in_turn):
+                    raise
+                if number is None:
+                    question = structs.replace(question, is_in_turn=True)
+                else:
+                    killed[number] = error
+            else:
+                return _to_ran(workload, answer, contents, killed)
+        raise AssertionError("the last death was raised")
+
+    def _run(
+        self, question: Question, chunk: IO[bytes], turns: Turns | None, began: float
+    ) -> tuple[RunAnswer, list[bytes]]:
         desk = _Desk(turns)
         with TemporaryFile() as answered, TemporaryFile() as said, TemporaryFile() as noted:
             noted.truncate(Board.SIZE)
             board = Board(noted.fileno())
-            child = _Child(self, board, answered, said, _start(chunk, answered, said, noted, desk.pipes), desk)
+            process = _start(chunk, answered, said, noted, desk.pipes)
+            child = _Child(self, board, answered, said, process, desk, began)
             try:
                 desk.begin()
                 child.ask(structs.replace(question, turns=desk.pipes))
@@ -269,6 +312,8 @@ class _Child:
     said: IO[bytes]
     process: "subprocess.Popen[bytes]"
     desk: _Desk
+    #: When the first child of this chunk began: all together have so many seconds.
+    began: float
 
     def ask(self, question: Question) -> None:
         """Give it its work. One that has ended already is found by its end."""
@@ -288,8 +333,7 @@ class _Child:
 
     def _wait(self) -> None:
         alone, policy, most = self.alone, self.alone.policy, self.alone.memory() // 2
-        began = moved = alone.clock.monotonic()
-        calls = 0
+        began, moved, calls = self.began, alone.clock.monotonic(), 0
         while (status := self._poll()) is None:
             now, (noted, _) = alone.clock.monotonic(), self.board.read()
             if noted != calls or self.desk.is_asked:
@@ -338,12 +382,31 @@ def _memory_of(process: int) -> int:
     return 0
 
 
-def _read_answer(answered: IO[bytes]) -> Ran:
+def _read_answer(answered: IO[bytes]) -> tuple[RunAnswer, list[bytes]]:
+    """Return the answer, and the packed bytes of its streams and rows."""
     frames = read_frames(answered)
     answer = decode(next(frames), RunAnswer)
     if answer.failed is not None:
         raise FailedAloneError(answer.failed)
-    streams = {name: Stream(head, BytesIO(next(frames))) for name, head in answer.streams.items()}
-    left = tuple(Left(number, FailedAloneError(failed)) for number, failed in answer.left)
-    partial, closely = Raw(answer.partial), answer.closely
-    return Ran(answer.accepted, answer.rejected, partial, answer.rejections, streams, left, closely=closely)
+    return answer, list(frames)
+
+
+def _to_ran(workload: AnyWorkload, answer: RunAnswer, contents: list[bytes], killed: Mapping[int, Exception]) -> Ran:
+    each = iter(contents)
+    streams = {name: Stream(head, BytesIO(next(each))) for name, head in answer.streams.items()}
+    rows = {first: Stream(head, BytesIO(next(each))) for first, head in answer.rows.items()}
+    errors: dict[int, Exception] = {number: FailedAloneError(failed) for number, failed, _ in answer.left}
+    for number in answer.uncalled:
+        errors[number] = NotCalledError(str(errors[number]), waits_for="the next delivery")
+    return Ran(
+        answer.accepted,
+        answer.rejected,
+        Raw(answer.partial),
+        answer.rejections,
+        streams,
+        left=tuple(Left(number, killed.get(number, errors[number]), line) for number, _, line in answer.left),
+        failed=answer.portion,
+        closely=answer.closely,
+        pieces=None if answer.pieces is None else read_pieces(workload, answer.pieces),
+        rows=rows,
+    )

@@ -3,10 +3,9 @@
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from math import inf
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -49,33 +48,40 @@ def main(board: int, chunk: int) -> None:
     os._exit(0)
 
 
-def _answer(question: Question, frames: Iterator[bytes], board: Board) -> tuple[RunAnswer, Iterable[Stream]]:
+def _answer(question: Question, frames: Iterator[bytes], board: Board) -> tuple[RunAnswer, list[Stream]]:
     try:
         workloads = Workloads.load(question.workloads, question.settings)
-        workload = cast("AnyWorkload", _Watched(workloads.find(question.workload), board))
+        workload = cast("AnyWorkload", _Watched(workloads.find(question.workload), board, question))
         # The note of a call comes after its turn.
-        calls = Calls(turns=_AskedTurns(*question.turns) if question.turns else None, seconds=inf)
+        calls = Calls(turns=_AskedTurns(*question.turns) if question.turns else None)
         board.note(Board.NONE)
         parts = (frame.split(b"\n") for frame in frames)
         limits = Limits(rejected_text_most=question.rejected_text_most)
         ran = run_in_parts(
-            workload, parts, question.first_number, limits, makes_lines=question.makes_lines, calls=calls
+            workload,
+            parts,
+            question.first_number,
+            limits,
+            makes_lines=question.makes_lines,
+            left=None if question.left is None else frozenset(question.left),
+            calls=calls,
         )
-        if uncalled := [one.error for one in ran.left if is_uncalled(one.error)]:
-            # Nothing of it is kept.
-            return RunAnswer(failed=_describe(uncalled[0])), ()
         answer = RunAnswer(
             accepted=ran.accepted,
             rejected=ran.rejected,
             partial=json.encode(ran.partial),
             rejections=ran.rejections,
             closely=ran.closely,
-            left=[(one.number, _describe(one.error, one.number)) for one in ran.left],
+            left=[(one.number, _describe(one.error, one.number), one.line) for one in ran.left],
+            uncalled=[one.number for one in ran.left if is_uncalled(one.error)],
+            portion=ran.failed,
+            pieces=None if ran.pieces is None else [(first, json.encode(one)) for first, one in ran.pieces],
             streams={name: stream.head for name, stream in ran.streams.items()},
+            rows={first: row.head for first, row in ran.rows.items()},
         )
-        return answer, ran.streams.values()
+        return answer, [*ran.streams.values(), *ran.rows.values()]
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is judged where the message is
-        return RunAnswer(failed=_describe(error)), ()
+        return RunAnswer(failed=_describe(error)), []
 
 
 def _describe(error: Exception, number: int | None = None) -> FailedAlone:
@@ -83,6 +89,10 @@ def _describe(error: Exception, number: int | None = None) -> FailedAlone:
     # One error may stand for several transactions.
     found = cause if number is None else cause._replace(failed_item=number, found=cause.found[:_LONGEST_FOUND])
     return FailedAlone(kind_of(error), nature_of(error), found)
+
+
+class _KilledBeforeError(Exception):
+    """A process died of this transaction before. The one that started this one knows how."""
 
 
 class _AskedTurns:
@@ -98,22 +108,29 @@ class _AskedTurns:
 
     def wait(self) -> None:
         """Request a turn, and wait for it."""
-        os.write(self._asks, b"?")
+        # The one that started this one gives none any more.
+        with suppress(BrokenPipeError):
+            os.write(self._asks, b"?")
         if not os.read(self._gets, 1):
             raise NoSlotError("no turn of the limits came; this chunk is delivered again", waits_for="a limit")
         self._has_turn = True
 
 
 class _Watched:
-    """A workload whose calls are noted."""
+    """A workload whose calls are noted. It makes none for those of which a child died before."""
 
-    def __init__(self, workload: AnyWorkload, board: Board) -> None:
+    def __init__(self, workload: AnyWorkload, board: Board, question: Question) -> None:
         self._workload, self._note = workload, board.note
+        self._killed, self._is_in_turn = frozenset(question.killed), question.is_in_turn
+        if question.is_in_turn:
+            self.concurrency = 1
         self.map = self._watch_waiting(workload.map) if is_waiting(workload) else self._watch(workload.map)
         if has_lines(workload):
             self.lines = self._watch(workload.lines)  # type: ignore[attr-defined]  # it was looked for
 
     def __getattr__(self, name: str) -> Any:
+        if name == "map_many" and self._is_in_turn:
+            raise AttributeError(name)
         return getattr(self._workload, name)
 
     def combine(self, mapped: Sequence[Any]) -> Any:
@@ -122,13 +139,18 @@ class _Watched:
         return self._workload.combine(mapped)
 
     def _watch(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        note = self._note
+        note = self._note_next
 
         def call_noted(transaction: Any, number: int, *value: Any) -> Any:
             note(number)
             return call(transaction, number, *value)
 
         return call_noted
+
+    def _note_next(self, number: int) -> None:
+        if number in self._killed:
+            raise _KilledBeforeError
+        self._note(number)
 
     def _watch_waiting(self, call: Callable[[Any, int], Any]) -> Callable[[Any, int], Awaitable[Any]]:
         running: set[int] = set()
@@ -138,6 +160,7 @@ class _Watched:
             self._note(next(iter(running)) if len(running) == 1 else Board.NONE)
 
         async def call_noted(transaction: Any, number: int) -> Any:
+            self._note_next(number)
             running.add(number)
             note()
             try:

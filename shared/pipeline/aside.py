@@ -9,6 +9,7 @@ Its replay runs those few, and makes a result that extends the credited one. Of 
 
 from collections.abc import Iterator
 from dataclasses import replace
+from io import BytesIO
 from typing import Final
 
 from msgspec import Struct, json
@@ -20,7 +21,8 @@ from shared.pipeline.outputs import Ran
 from shared.pipeline.put_off import Waits
 from shared.pipeline.results import Opened, read_parked, read_partial
 from shared.pipeline.so_far import SoFar, join
-from shared.pipeline.streams import PARKED, Stream, StreamWriter
+from shared.pipeline.streams import LINES, PARKED, Stream, StreamWriter, join_rows
+from shared.refusals import DeliveryReason
 from shared.telemetry import contain, origin_of
 from shared.versions import decode
 from shared.workloads import LONGEST_LINE, AnyWorkload, Left, PartialPiece
@@ -29,6 +31,8 @@ from shared.workloads import LONGEST_LINE, AnyWorkload, Left, PartialPiece
 TRANSACTIONS: Final = "transactions"
 #: Characters of the text of an error.
 _LONGEST_FOUND: Final = 1000
+#: Of what was parked for these, a process died or stood still.
+_OF_ITS_PROCESS: Final = frozenset({DeliveryReason.KILLED_ITS_WORKER, DeliveryReason.TOOK_TOO_LONG})
 #: What was credited lies before all that is run later.
 _BEFORE_ALL: Final = 0
 
@@ -53,7 +57,8 @@ def set_aside(workload: AnyWorkload, ran: Ran) -> Ran:
     with contain():
         partial = pieces[0].partial if pieces else workload.combine([])
     made = _write(ran.left)
-    return replace(ran, partial=partial, streams={} if made is None else {PARKED: made})
+    # Lines are the last stream.
+    return replace(ran, partial=partial, streams=({} if made is None else {PARKED: made}) | join_rows(ran.rows))
 
 
 def _write(left: tuple[Left, ...]) -> Stream | None:
@@ -91,8 +96,22 @@ def list_parked(opened: Opened) -> Iterator[ParkedTransaction]:
 
 def resume_from(opened: Opened, chunk: ChunkMessage, workload: AnyWorkload) -> SoFar:
     """Return the credited result of a chunk as its outcome so far, of which those are left that it set aside."""
-    result, left = opened.result, {one.number: Waits() for one in list_parked(opened)}
+    result, parked = opened.result, list(list_parked(opened))
+    left = {one.number: Waits() for one in parked}
     if not left or not left.keys() <= frozenset(range(chunk.first_id, chunk.first_id + chunk.items)):
         raise ResultRefusedError(f"result {opened.row.blob!r} parks transactions that are not of its chunk")
     piece = PartialPiece(_BEFORE_ALL, read_partial(result, workload.partial))
-    return SoFar(result.accepted, result.rejected, (piece,), b"".join(opened.rejections), left, 0, 0, "")
+    packed = opened.streams.get(LINES)
+    rows = {} if packed is None else {_BEFORE_ALL: Stream(result.streams[LINES], BytesIO(packed))}
+    return SoFar(
+        accepted=result.accepted,
+        rejected=result.rejected,
+        pieces=(piece,),
+        rejections=b"".join(opened.rejections),
+        left=left,
+        since=0,
+        milliseconds=0,
+        etag="",
+        rows=rows,
+        is_alone=any(one.reason in _OF_ITS_PROCESS for one in parked),
+    )

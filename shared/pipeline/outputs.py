@@ -45,11 +45,11 @@ from shared.grammar import LAST_SHARD, amounts, plus, shard_partition, texts
 from shared.ledger import MOST_ROWS, Balance, Job, Portion
 from shared.messages import NO_PORTION, VERSION, PortionMessage, Sums
 from shared.payload import Limits
-from shared.pipeline.streams import LINES, Stream, StreamWriter
+from shared.pipeline.streams import LineRows, Stream, join_rows
 from shared.refusals import Reason, refuse
 from shared.telemetry import contain
 from shared.versions import decode_document
-from shared.workloads import AnyWorkload, Calls, Emit, Left, PartialPiece, Rejection, Total, isolate_lines
+from shared.workloads import AnyWorkload, Calls, Left, LineSink, PartialPiece, Rejection, Total, isolate_lines
 from shared.zstd import make_packer
 
 #: The text of a rejection whose own text is not kept.
@@ -79,6 +79,8 @@ class Ran:
     expected: int = field(default=0, compare=False)
     #: Its partial in pieces, where some are left or others passed before. None: it cannot be kept.
     pieces: tuple[PartialPiece, ...] | None = field(default=None, compare=False)
+    #: Its lines there, in rows by the id of the first transaction. Otherwise they are a stream.
+    rows: Mapping[int, Stream] = field(default_factory=dict, compare=False)
 
 
 def run_in_parts(  # noqa: PLR0913 - the chunk, its bounds, and what its message asks of its run
@@ -97,10 +99,9 @@ def run_in_parts(  # noqa: PLR0913 - the chunk, its bounds, and what its message
     `sound`: the job's transactions, if the size of their merged partial is to be expected from this chunk. `makes_lines`:
     whether the job has lines of its transactions. Its row says so, for two versions of the code may run at once.
     """
-    kept, made = _Kept(limits.rejected_text_most), StreamWriter() if makes_lines else None
-    emit = None if made is None else made.add
+    kept, made = _Kept(limits.rejected_text_most), LineRows(first_number) if makes_lines else None
     numbered = _number(_halve_first(parts) if sound else parts, first_number, left)
-    outcomes = _run_each(workload, numbered, kept, emit, calls)
+    outcomes = _run_each(workload, numbered, kept, made, calls)
     whole = next(outcomes)
     half, expected = _size(whole) if sound else 0, 0
     for part in outcomes:
@@ -108,9 +109,11 @@ def run_in_parts(  # noqa: PLR0913 - the chunk, its bounds, and what its message
         whole = _beside(whole, part) if is_apart else _both(workload, whole, part)
         if sound and not expected and not whole.left:
             expected = expect_merged(half, _size(whole), whole.accepted.items + whole.rejected.items, sound)
-    stream = None if made is None else made.close()
-    streams = {LINES: stream} if stream else {}
-    return replace(whole, rejections=b"".join(kept.lines), streams=streams, expected=expected)
+    whole = replace(whole, rejections=b"".join(kept.lines), expected=expected)
+    if made is None:
+        return whole
+    rows = made.close()
+    return replace(whole, rows=rows) if left is not None or whole.left else replace(whole, streams=join_rows(rows))
 
 
 def _halve_first(parts: Iterable[list[bytes]]) -> Iterator[list[bytes]]:
@@ -157,11 +160,11 @@ def _run_each(
     workload: AnyWorkload,
     parts: Iterable[tuple[Sequence[bytes], Sequence[int]]],
     kept: "_Kept",
-    emit: Emit | None,
+    sink: LineSink | None,
     calls: Calls | None,
 ) -> Iterator[Ran]:
     for lines, ids in parts:
-        ran = isolate_lines(workload, lines, ids, emit, calls)
+        ran = isolate_lines(workload, lines, ids, sink, calls)
         kept.add(ran.rejections)
         pieces = ran.pieces
         if pieces is None and not ran.left:

@@ -7,7 +7,7 @@ about it, and so is a parked entry. All this comes before the host deletes the w
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -113,7 +113,7 @@ class RunAlone(Protocol):
 
     def __call__(  # noqa: PLR0913 - the chunk, its bounds, and what its message asks of its run
         self,
-        workload: str,
+        workload: AnyWorkload,
         parts: Iterable[list[bytes]],
         first_number: int,
         limits: Limits,
@@ -121,6 +121,7 @@ class RunAlone(Protocol):
         *,
         makes_lines: bool,
         turns: Turns | None,
+        left: Collection[int] | None,
     ) -> Ran:
         """Run the lines of each part. An error of the run is raised here, and so is the end of its process."""
         ...
@@ -190,11 +191,6 @@ class _Run:
         """Those that are not called now."""
         chosen = self.chosen
         return {} if chosen is None else {one: waits for one, waits in self.waits.items() if one not in chosen}
-
-    @property
-    def keeps(self) -> bool:
-        """True if its outcome is kept. Lines are made once all have passed, and a suspect's process knows of no other run."""
-        return not (self.is_suspect or self.work.lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +268,7 @@ class Processor:
         return True
 
     def _attempt(self, work: Work, delivery: Delivery) -> None:
-        can_run_alone = isinstance(work, ChunkMessage) and not work.aside
+        can_run_alone = isinstance(work, ChunkMessage)
         attempt = self._deliveries.begin(_stage(work), delivery, _note(work), can_run_alone=can_run_alone)
         came_before = delivery.count > 1 or (isinstance(work, ChunkMessage) and work.again and not work.aside)
         failing = self._try(attempt, work, came_before=came_before)
@@ -395,7 +391,7 @@ class Processor:
             if row is None or self._is_extended(work, row):
                 return None
             extends = row.hash
-        if came_before and not (is_suspect or work.lines):
+        if came_before:
             before = tools.so_far.find(work, workload, extends)
         if row is not None and before is None:
             before = resume_from(tools.results.open(row), work, workload)
@@ -407,6 +403,7 @@ class Processor:
         service = self._services.setdefault(work.workload, Service())
         calls = Calls(service, turns, partial(self._is_halted, work), tools.clock.monotonic, tools.pause)
         most = work.items if row is None else row.aside
+        is_suspect = is_suspect or (before is not None and before.is_alone)
         return _Run(work, workload, calls, started, before, chosen, extends, most, is_suspect)
 
     def _leave(self, run: _Run, ran: Ran, requests: RequestTally, put_off: int) -> _Failing:
@@ -415,14 +412,11 @@ class Processor:
         since = 0 if run.before is None else run.before.since
         # The notes are read from the third delivery on.
         put_off = max(put_off, since > 0)
-        waits = run.waits
-        if not run.keeps:
-            waits = dict.fromkeys((one.number for one in ran.left), Waits(put_off))
         uncalled = sum(is_uncalled(one.error) for one in ran.left)
         ended = ran.accepted.items + ran.rejected.items
         outcome = judge_left(
             ran.left,
-            waits,
+            run.waits,
             run.resting,
             ended=ended,
             has_called=uncalled < run.items,
@@ -434,12 +428,14 @@ class Processor:
             put_off=put_off,
         )
         has_passed = len(ran.left) < run.items
-        if run.keeps and (has_passed or (outcome.waits and outcome.left != run.waits)):
+        if has_passed or (outcome.waits and outcome.left != run.waits):
             since = since or (int(now) if outcome.waits else 0)
             # Without it, the next try calls all of them again.
             with suppress(StorageUnavailableError):
                 took = self._count_milliseconds(run)
-                self._tools.so_far.put(run.work, ran, outcome.left, since, took, run.before, run.extends)
+                self._tools.so_far.put(
+                    run.work, ran, outcome.left, since, took, run.before, run.extends, is_alone=run.is_suspect
+                )
         _raise_halted(ran)
         if not ran.left:
             # The others are not due.
@@ -447,7 +443,7 @@ class Processor:
         errors = sorted(ran.left, key=lambda one: rank_failure(one.error))
         # Its result waits for them. At its last try, a chunk of which few fail ends with the others.
         some_passed = len(outcome.left) < run.most
-        is_few = some_passed and ran.pieces is not None and run.keeps and len(ran.left) <= MOST_LEFT
+        is_few = some_passed and ran.pieces is not None and len(ran.left) <= MOST_LEFT
         is_few = is_few and not outcome.is_endless
         error = first_of(errors, run.work.items)
         return _Failing(run, error, outcome, ran, is_few, charges(requests), put_off)
@@ -508,14 +504,16 @@ class Processor:
         """Run the chunk, or those of its transactions that are called now."""
         limits, work, workload, before = self._tools.limits, run.work, run.workload, run.before
         first = work.first_id
+        sound, left = _sounds(work, workload) if before is None else 0, run.chosen
+        limits = limits if before is None else before.reduce(limits)
         if run.is_suspect:
-            return self._tools.run_alone(work.workload, parts, first, limits, makes_lines=work.lines, turns=turns)
-        if before is not None:
-            less = before.reduce(limits)
-            ran = run_in_parts(workload, parts, first, less, left=run.chosen, calls=run.calls)
-            return before.add(workload, ran, run.resting)
-        sound = _sounds(work, workload)
-        return run_in_parts(workload, parts, first, limits, sound=sound, makes_lines=work.lines, calls=run.calls)
+            alone = self._tools.run_alone
+            ran = alone(workload, parts, first, limits, makes_lines=work.lines, turns=turns, left=left)
+        else:
+            ran = run_in_parts(
+                workload, parts, first, limits, sound=sound, makes_lines=work.lines, left=left, calls=run.calls
+            )
+        return ran if before is None else before.add(workload, ran, run.resting)
 
     def _count(self, run: _Run, result: ChunkResult, seconds: float) -> None:
         """Count a result, but for those that were counted with the result that it extends."""

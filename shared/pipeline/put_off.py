@@ -12,6 +12,7 @@ from math import ceil
 from typing import Final, NamedTuple
 
 from shared.errors import Later
+from shared.parked import Nature, nature_of
 from shared.workloads import FIRST_PAUSE, LONGEST_PAUSE, Left, is_uncalled, is_waiting_error, pause_after
 
 #: Seconds after which a chunk in an outage is parked.
@@ -110,8 +111,8 @@ def judge_left(  # noqa: PLR0913 - a delivery, and what was known before
 
 
 def rank_failure(error: Exception) -> int:
-    """Return how much a failure says of a chunk: a fault says most, and a call that did not begin least."""
-    return _kind_of(error).value
+    """Return how much a failure says of a chunk: one that is for good says most, and a call that did not begin least."""
+    return -1 if nature_of(error) is Nature.PERMANENT else _kind_of(error).value
 
 
 class _Kind(Enum):

@@ -259,8 +259,8 @@ class ResultStore:
         return _to_stored_result(name, stored)
 
     def open(self, row: ChunkRow) -> "Opened":
-        """Return the credited result of a row."""
-        return next(read_results(self._container, [row]))
+        """Return the credited result of a row, with its lines, however long they are."""
+        return next(read_results(self._container, [replace(row, lines=None)]))
 
     def put(self, packed: PackedResult) -> StoredResult:
         """Store the result, unless its chunk has one, and return the stored one."""

@@ -14,7 +14,7 @@ Of two deliveries at once, the later one changes nothing.
 
 from bisect import bisect
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import groupby
 from typing import Any, Final
@@ -32,6 +32,7 @@ from shared.payload import Limits
 from shared.pipeline.outputs import Ran, add_portions
 from shared.pipeline.put_off import Waits
 from shared.pipeline.results import unpack_result
+from shared.pipeline.streams import Stream, StreamHead, join_rows, split_streams
 from shared.telemetry import contain
 from shared.versions import decode, decode_document
 from shared.workloads import AnyWorkload, PartialPiece
@@ -53,8 +54,12 @@ class SoFarHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
     left: list[Number]
     #: How often each of these waited in vain, and the second of Unix time before which it is not called.
     waits: list[tuple[Count, Number]] = []
+    #: Lines by the id of the first transaction of their row. Their packed bytes follow the first frame, side by side.
+    rows: dict[Number, StreamHead] = {}
     #: When the first of them was left.
     since: Number = 0
+    #: Whether those that are left run in a process of their own: one died of some of them.
+    is_alone: bool = False
     #: What the tries took so far.
     milliseconds: Count
     v: int = VERSION
@@ -72,13 +77,15 @@ class SoFar:
     since: int
     milliseconds: int
     etag: str
+    rows: Mapping[int, Stream] = field(default_factory=dict)
+    is_alone: bool = False
 
     def add(self, workload: AnyWorkload, ran: Ran, resting: Iterable[int] = ()) -> Ran:
         """Return the outcome of the chunk with a run of those that were left, but for those that rest."""
         left, pieces = [*(one.number for one in ran.left), *resting], None
         if ran.pieces is not None:
             pieces = tuple(join(workload, sorted((*self.pieces, *ran.pieces), key=lambda one: one.first), left))
-        partial = None
+        partial, rows = None, {**self.rows, **ran.rows}
         rejections = sorted(BytesIO(self.rejections + ran.rejections), key=_number_of)
         if not left:
             partial = pieces[0].partial if pieces else workload.combine([])
@@ -87,9 +94,11 @@ class SoFar:
             add_portions(self.rejected, ran.rejected),
             partial,
             b"".join(rejections),
+            streams={} if left else join_rows(rows),
             left=ran.left,
             failed=ran.failed,
             pieces=pieces,
+            rows=rows,
             closely=ran.closely,
         )
 
@@ -141,10 +150,10 @@ class SoFarStore:
             except ResourceNotFoundError:
                 return None
         try:
-            text, _ = unpack_result(name, stored)
+            text, rest = unpack_result(name, stored)
+            return _read(text, rest, chunk, workload, str(download.properties.etag))
         except ResultRefusedError:
             return None
-        return _read(text, chunk, workload, str(download.properties.etag))
 
     def put(  # noqa: PLR0913, PLR0917 - all that a chunk came to
         self,
@@ -155,18 +164,21 @@ class SoFarStore:
         milliseconds: int,
         before: SoFar | None,
         extends: str | None = None,
+        *,
+        is_alone: bool = False,
     ) -> None:
         """Keep the outcome, if that is possible, unless another delivery did since `before`."""
         if ran.pieces is None:
             return
-        name, text = _name(chunk, extends), _write(chunk, ran, ran.pieces, left, since, milliseconds)
+        name, text = _name(chunk, extends), _write(chunk, ran, ran.pieces, left, since, milliseconds, is_alone=is_alone)
+        content = b"".join((pack(text, level=1), *(row.read() for row in ran.rows.values())))
         condition: dict[str, Any] = {}
         if before is not None and before.etag:
             condition = {"overwrite": True, "etag": before.etag, "match_condition": MatchConditions.IfNotModified}
         with expecting_an_answer(f"write {name!r}"):
             try:
                 # Without `overwrite` the request says If-None-Match: *.
-                self._container.upload_blob(name, pack(text, level=1), **condition)
+                self._container.upload_blob(name, content, **condition)
             except HttpResponseError as refusal:
                 # Another delivery was first, or this very write was, and its reply was lost.
                 if refusal.status_code not in _WRITTEN_BEFORE:
@@ -184,6 +196,8 @@ def _write(  # noqa: PLR0913, PLR0917 - all that a chunk came to
     left: Mapping[int, Waits],
     since: int,
     milliseconds: int,
+    *,
+    is_alone: bool,
 ) -> bytes:
     numbers = sorted(left)
     head = SoFarHead(
@@ -194,7 +208,9 @@ def _write(  # noqa: PLR0913, PLR0917 - all that a chunk came to
         left=numbers,
         # Nearly always, they only failed.
         waits=[(left[number].times, left[number].due) for number in numbers] if any(map(any, left.values())) else [],
+        rows={first: row.head for first, row in ran.rows.items()},
         since=since,
+        is_alone=is_alone,
         milliseconds=milliseconds,
     )
     # A workload's raw JSON may have line feeds. Valid JSON has none inside a string, so a blank replaces each.
@@ -202,17 +218,39 @@ def _write(  # noqa: PLR0913, PLR0917 - all that a chunk came to
 
 
 @contain()
-def _read(text: bytes, chunk: ChunkMessage, workload: AnyWorkload, etag: str) -> SoFar | None:
+def _read(text: bytes, rest: bytes, chunk: ChunkMessage, workload: AnyWorkload, etag: str) -> SoFar | None:
     first, _, rejections = text.partition(b"\n")
     try:
         head: SoFarHead = decode_document(first, SoFarHead, "so far", "the outcome of a chunk so far")
-        pieces = tuple(PartialPiece(number, decode(partial, workload.partial)) for number, partial in head.pieces)
     except (ValueError, RecursionError):
         return None
+    pieces = read_pieces(workload, head.pieces)
     waits = [Waits(*one) for one in head.waits] or [Waits()] * len(head.left)
     left = dict(zip(head.left, waits, strict=False))
     is_of_it = left.keys() <= frozenset(range(chunk.first_id, chunk.first_id + chunk.items))
     counted = head.accepted.items + head.rejected.items + len(left)
-    if not left or not is_of_it or counted != chunk.items or head.workload != chunk.workload:
+    if pieces is None or not left or not is_of_it or counted != chunk.items or head.workload != chunk.workload:
         return None
-    return SoFar(head.accepted, head.rejected, pieces, rejections, left, head.since, head.milliseconds, etag)
+    packed = split_streams("so far", head.rows, rest)
+    rows = {first: Stream(one, BytesIO(packed[first])) for first, one in head.rows.items()}
+    return SoFar(
+        accepted=head.accepted,
+        rejected=head.rejected,
+        pieces=pieces,
+        rejections=rejections,
+        left=left,
+        since=head.since,
+        milliseconds=head.milliseconds,
+        etag=etag,
+        rows=rows,
+        is_alone=head.is_alone,
+    )
+
+
+@contain()
+def read_pieces(workload: AnyWorkload, stored: Iterable[tuple[int, Raw | bytes]]) -> tuple[PartialPiece, ...] | None:
+    """Return the pieces of a partial from their JSON. None: this workload cannot read them."""
+    try:
+        return tuple(PartialPiece(first, decode(partial, workload.partial)) for first, partial in stored)
+    except (ValueError, RecursionError):
+        return None

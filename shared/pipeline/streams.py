@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from io import BytesIO
 from tempfile import SpooledTemporaryFile
-from typing import IO, Final, NamedTuple
+from typing import IO, Final, NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -19,6 +19,7 @@ from shared.messages import Count, Number
 from shared.refusals import Reason, refuse
 from shared.zstd import ZstdError, make_packer, unpack_first
 
+K = TypeVar("K")
 #: The stream of the lines that a workload makes of its transactions.
 LINES: Final = "lines"
 #: The stream of the transactions that were set aside.
@@ -91,15 +92,23 @@ class StreamWriter:
             raise refuse(
                 Reason.RESULT_TOO_LARGE, f"its lines are more than {STREAM_MOST} bytes, which is the limit of a chunk"
             )
+        # A frame ends behind the line that fills it, however the lines come.
+        while (room := FRAME_BYTES - self._size) <= len(lines):
+            end = lines.find(b"\n", room - 1) + 1
+            taken = lines.count(b"\n", 0, end)
+            self._take(lines[:end], taken)
+            lines, items = lines[end:], items - taken
+            self._end()
+            self._begin()
+        self._take(lines, items)
+
+    def _take(self, lines: bytes, items: int) -> None:
         self._waiting += lines
         self._items += items
         self._size += len(lines)
-        if self._size >= FRAME_BYTES:
-            self._end()
-            self._begin()
-        elif len(self._waiting) >= _PACKED_AT_ONCE:
-            self._keep(self._packer.compress(self._waiting))
-            self._waiting.clear()
+        while len(self._waiting) >= _PACKED_AT_ONCE:
+            self._keep(self._packer.compress(self._waiting[:_PACKED_AT_ONCE]))
+            del self._waiting[:_PACKED_AT_ONCE]
 
     def close(self) -> Stream | None:
         """Return the stream, or None if it has no lines."""
@@ -130,6 +139,42 @@ class StreamWriter:
         self._length += len(packed)
 
 
+class LineRows:
+    """Packs the lines of a chunk: a stream for each row of neighbours. Lines of others may come between two rows later."""
+
+    def __init__(self, first: int) -> None:
+        """Begin with the transaction of this id."""
+        self._first, self._writer, self._rows = first, StreamWriter(), dict[int, Stream]()
+
+    def add(self, lines: bytes, items: int, /) -> None:
+        """Add whole lines, each with its line feed."""
+        self._writer.add(lines, items)
+
+    def begin_row(self, first: int, /) -> None:
+        """Have a row begin with the transaction of this id."""
+        if stream := self._writer.close():
+            self._rows[self._first], self._writer = stream, StreamWriter()
+        self._first = first
+
+    def close(self) -> dict[int, Stream]:
+        """Return the rows that have lines, by the ids of their first transactions."""
+        self.begin_row(self._first)
+        return self._rows
+
+
+def join_rows(rows: Mapping[int, Stream]) -> dict[str, Stream]:
+    """Return the lines of all rows as the streams of a result, in the order of the transactions. None, if there are none."""
+    if len(rows) > 1:
+        writer = StreamWriter()
+        for _, row in sorted(rows.items()):
+            for lines in unpack_frames(LINES, row.read()):
+                writer.add(lines, lines.count(b"\n"))
+        joined = writer.close()
+    else:
+        joined = next(iter(rows.values()), None)
+    return {} if joined is None else {LINES: joined}
+
+
 class Chain:
     """The first frame of a result and its streams, read as one file."""
 
@@ -156,7 +201,7 @@ class Chain:
         return bytes(taken)
 
 
-def split_streams(name: str, heads: Mapping[str, StreamHead], packed: bytes) -> dict[str, bytes]:
+def split_streams(name: str, heads: Mapping[K, StreamHead], packed: bytes) -> dict[K, bytes]:
     """Return the packed bytes of each stream, after comparing their hashes. They lie side by side, in the order of the heads."""
     found, place = {}, 0
     for stream, head in heads.items():
@@ -171,13 +216,19 @@ def split_streams(name: str, heads: Mapping[str, StreamHead], packed: bytes) -> 
     return found
 
 
-def unpack_lines(name: str, packed: bytes) -> Iterator[bytes]:
-    """Yield the lines of a stream, each with its line feed. A frame has the last of them above FRAME_BYTES."""
+def unpack_frames(name: str, packed: bytes) -> Iterator[bytes]:
+    """Yield the lines of each frame of a stream. A frame has the last of them above FRAME_BYTES."""
     while packed:
         try:
             lines, packed = unpack_first(packed, 2 * FRAME_BYTES)
         except ZstdError as error:
             raise ResultRefusedError(f"a stream of result {name!r} cannot be unpacked: {error}") from error
+        yield lines
+
+
+def unpack_lines(name: str, packed: bytes) -> Iterator[bytes]:
+    """Yield the lines of a stream, each with its line feed."""
+    for lines in unpack_frames(name, packed):
         yield from BytesIO(lines)
 
 

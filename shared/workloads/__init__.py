@@ -18,7 +18,7 @@ from shared.workloads.isolate import (
     is_waiting_error as is_waiting_error,
     pause_after as pause_after,
 )
-from shared.workloads.lines import Emit as Emit
+from shared.workloads.lines import LineSink as LineSink
 from shared.workloads.registry import (
     LONGEST_LINE as LONGEST_LINE,
     Loaded as Loaded,

@@ -1,16 +1,29 @@
 """The lines of accepted transactions, and a workload that makes nothing else."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NoReturn, TypeAlias
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final, NoReturn, Protocol
 
 import msgspec
 
-from shared.parked import note_item
-from shared.telemetry import contain
+from shared.workloads.isolate import Failures
 from shared.workloads.workload import AnyWorkload, Line
 
-#: Takes whole lines, and how many they are.
-Emit: TypeAlias = Callable[[bytes, int], object]
+
+class LineSink(Protocol):
+    """Takes lines in the order of their transactions, in rows: lines of others may come between two rows later."""
+
+    def add(self, lines: bytes, items: int, /) -> object:
+        """Take whole lines, and how many they are."""
+        ...
+
+    def begin_row(self, first: int, /) -> object:
+        """Have a row begin with the transaction of this id."""
+        ...
+
+
 #: Upper bound of one line, with its line feed.
 LINE_MOST: Final = 1024 * 1024
 #: Lines that are encoded in one call, for a call costs as much as encoding one.
@@ -19,50 +32,81 @@ _SHOWN: Final = 60
 _encoder: Final = msgspec.json.Encoder()
 
 
-def write_lines(workload: AnyWorkload, accepted: Iterable[tuple[Any, int, Any]], emit: Emit) -> None:
-    """Emit the lines of accepted transactions, in their order. Each comes with its number and its value."""
+def write_lines(
+    workload: AnyWorkload,
+    accepted: Iterable[tuple[Any, int, Any]],
+    sink: LineSink,
+    failures: Failures,
+    *,
+    has_gaps: bool,
+) -> None:
+    """Write the lines of accepted transactions, in their order. Each comes with its number and its value.
+
+    One whose lines fail has none, and is noted. `has_gaps`: whether some between them are left, or ran before.
+    """
+    make = _find_lines(workload)
+    contents: list[Any] = []
+    numbers: list[int] = []
+    follows: int | None = None
+    for transaction, number, value in accepted:
+        if has_gaps and number != follows:
+            _write(contents, numbers, sink, failures)
+            contents, numbers = [], []
+            sink.begin_row(number)
+        follows = number + 1
+        try:
+            for line in make(transaction, number, value):
+                if type(line) is not Line:
+                    _refuse(line)
+                contents.append(line.content)
+                numbers.append(number)
+        except BaseException as raised:  # noqa: BLE001 - `add` raises what is not of this one alone
+            failures.add(raised, number)
+            kept = bisect_left(numbers, number)
+            del contents[kept:], numbers[kept:]
+            has_gaps, follows = True, None
+        if len(contents) >= _AT_ONCE:
+            if not _write(contents, numbers, sink, failures):
+                has_gaps, follows = True, None
+            contents, numbers = [], []
+    _write(contents, numbers, sink, failures)
+
+
+def _find_lines(workload: AnyWorkload) -> Callable[[Any, int, Any], Iterable[Line]]:
     make: Callable[[Any, int, Any], Iterable[Line]] | None = getattr(workload, "lines", None)
     if make is None:
         raise ValueError(
             f"this job has lines of its transactions, and workload {workload.name!r} makes none here: deploy the one that does"
         )
-    contents: list[Any] = []
-    numbers: list[int] = []
-    number = 0
-    try:
-        with contain():
-            for transaction, number, value in accepted:
-                for line in make(transaction, number, value):
-                    if type(line) is not Line:
-                        _refuse(line)
-                    contents.append(line.content)
-                    numbers.append(number)
-                if len(contents) >= _AT_ONCE:
-                    _emit(contents, numbers, emit)
-                    contents, numbers = [], []
-            if contents:
-                _emit(contents, numbers, emit)
-    except Exception as error:
-        note_item(error, number)
-        raise
+    return make
 
 
 def _refuse(line: object) -> NoReturn:
     raise TypeError(f"lines yielded a {type(line).__name__}, expected Line")
 
 
-def _emit(contents: Sequence[Any], numbers: Sequence[int], emit: Emit) -> None:
+def _write(contents: Sequence[Any], numbers: Sequence[int], sink: LineSink, failures: Failures) -> bool:
+    """Write the lines of neighbours. False: those of some failed, and a row ended with each of them."""
+    if not contents:
+        return True
     text = _encode(contents)
     if text is not None:
-        emit(text, len(contents))
-        return
-    for content, number in zip(contents, numbers, strict=True):
+        sink.add(text, len(contents))
+        return True
+    is_apart, has_failed = False, False
+    for number, each in groupby(zip(numbers, contents, strict=True), key=itemgetter(0)):
         try:
-            line = _encode_line(content)
-        except Exception as error:
-            note_item(error, number)
-            raise
-        emit(line, 1)
+            lines = [_encode_line(content) for _, content in each]
+        except BaseException as raised:  # noqa: BLE001 - `add` raises what is not of this one alone
+            failures.add(raised, number)
+            is_apart = has_failed = True
+            continue
+        if is_apart:
+            sink.begin_row(number)
+            is_apart = False
+        for line in lines:
+            sink.add(line, 1)
+    return not has_failed
 
 
 def _encode(contents: Sequence[Any]) -> bytes | None:

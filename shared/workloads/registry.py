@@ -41,7 +41,7 @@ from shared.workloads.isolate import (
     combine_rest,
     is_waiting_error,
 )
-from shared.workloads.lines import Emit, LinesAlone, write_lines
+from shared.workloads.lines import LinesAlone, LineSink, write_lines
 from shared.workloads.workload import AnyWorkload, Line, Rejected, Total
 
 #: The grammar of a workload's name: that of every name that is part of keys and messages.
@@ -342,12 +342,27 @@ class Processed:
     pieces: Sequence[PartialPiece] | None = None
 
 
-def run_lines(workload: AnyWorkload, lines: Sequence[bytes], first_number: int, emit: Emit | None = None) -> Processed:
+class _InOneRow(NamedTuple):
+    """Lines of a run in which nothing may fail."""
+
+    add: Callable[[bytes, int], object]
+
+    def begin_row(self, _first: int, /) -> None:
+        """Go on: what fails is raised."""
+
+
+def run_lines(
+    workload: AnyWorkload,
+    lines: Sequence[bytes],
+    first_number: int,
+    emit: Callable[[bytes, int], object] | None = None,
+) -> Processed:
     """Map and combine the transactions. The first one has the id `first_number`. Raise the first failure.
 
     `emit` takes the lines that the workload makes of those that were accepted. They come after `combine`, which may refuse a value.
     """
-    found = isolate_lines(workload, lines, range(first_number, first_number + len(lines)), emit)
+    ids = range(first_number, first_number + len(lines))
+    found = isolate_lines(workload, lines, ids, None if emit is None else _InOneRow(emit))
     raise_first(found.left, len(lines))
     return found
 
@@ -370,10 +385,10 @@ def isolate_lines(
     workload: AnyWorkload,
     lines: Sequence[bytes],
     ids: Sequence[int],
-    emit: Emit | None = None,
+    sink: LineSink | None = None,
     calls: Calls | None = None,
 ) -> Processed:
-    """Map and combine the transactions with these ids. One that fails is left, and the others go on. Then no lines are made."""
+    """Map and combine the transactions with these ids, and make the lines of those that passed. One that fails is left."""
     read = reader_of(workload.transaction, workload.sums).read(lines)  # type: ignore[arg-type]  # a class has a hash
     numbers, failures = _numbers(ids, read.refused), Failures()
     mapped = map_all(workload, read.transactions, numbers, failures, calls)
@@ -385,9 +400,16 @@ def isolate_lines(
         good, values, transactions = [one[0] for one in kept], [one[1] for one in kept], [one[2] for one in kept]
     partial = _combine(workload, values, good, failures)
     has_gaps = bool(failures.by_number) or not isinstance(ids, range)
+    # Of more faults than these, nothing is kept.
+    if sink is not None and failures.count_faults() <= MOST_LEFT:
+        each = zip(transactions, good, values, strict=True)
+        passed = (one for one in each if one[1] not in failures.by_number) if failures.by_number else each
+        write_lines(workload, passed, sink, failures, has_gaps=has_gaps)
+        has_gaps = has_gaps or bool(failures.by_number)
+        if failures.by_number:
+            # The last one may have failed.
+            sink.begin_row(ids[-1] + 1)
     pieces = combine_pieces(workload, dict(zip(good, values, strict=True)), ids, failures) if has_gaps else None
-    if emit is not None and not failures.by_number:
-        write_lines(workload, zip(transactions, good, values, strict=True), emit)
     if is_whole and not failures.by_number:
         accepted = PortionMessage(items=len(lines), sums=sums_of(read.transactions, workload.sums))
         return Processed(accepted, PortionMessage(), partial, [], closely=read.closely, pieces=pieces)

@@ -197,6 +197,8 @@ def _lines(container, folder, job, parts, wanted):
     frames = [container.download_blob(folder + name, decompress=False).readall() for name in names]
     whole = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True).decompress(b"".join(frames) or _NOTHING)
     found = [(line["number"], line["shop"]) for line in map(json.loads, whole.splitlines())]
+    # What passed later has its line at the end of its chunk's.
+    found = sorted(found) if job.revision > 1 else found
     if found != [(number, sale["shop"]) for number, sale in wanted.items() if job.lines]:
         yield f"the lines of {job.job} are not those of what was published"
 

@@ -1025,6 +1025,8 @@ SCENARIOS = (
         forgets=True,
         revisions={A: (2, 5)},
     ),
+    Scenario("set aside with lines", failing, everything, replay_again, world=LinedWorld, revisions={A: (2, 5)}),
+    Scenario("extend with lines", set_aside, replay, replay_again, world=LongLinedWorld, revisions={A: (2, 7)}),
     Scenario("extend", set_aside_long_ago, replay, replay_again, revisions={A: (2, 5)}),
     Scenario("extend with some that fail again", set_aside, replay, replay_again, revisions={A: (2, 7)}),
     Scenario("extend twice at once", set_aside_long_ago, replay_twice_at_once, replay_again, revisions={A: (2, 5)}),

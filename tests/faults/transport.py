@@ -115,6 +115,7 @@ _VARYING = (
     (re.compile(r"[0-9a-f]{64}"), "<sha256>"),
     (re.compile(r"/messages/[^/]+$"), "/messages/<id>"),
     (re.compile(r"\bjob-[a-z]+\b"), "<job>"),
+    (re.compile(r"(?<=%2B)[0-9a-f]{16}"), "<hash>"),
     (re.compile(r"chunk:?-?\d+(-\d+)?"), "<chunk>"),
     (re.compile(r"(?<=<job>/)(\d+)/\d+$"), "<revision>/<chunk>"),
     (re.compile(r"(?<=<job>/)(\d+)/"), "<revision>/"),

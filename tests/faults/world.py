@@ -316,8 +316,8 @@ class Process:
             )
             finisher._shards = made._shards
 
-    def _run_here(self, workload, *chunk, makes_lines, **_turns):
-        return run_in_parts(self.world.workloads.find(workload), *chunk, makes_lines=makes_lines)
+    def _run_here(self, *chunk, turns, **more):
+        return run_in_parts(*chunk, **more)
 
     def _outlive_feeder(self):
         """Have the lease of a feeder in a process of before end, as it does after twenty seconds."""

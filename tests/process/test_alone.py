@@ -19,6 +19,7 @@ from shared.parked.poison_policy import (
     KillerError,
     Nature,
     StandstillError,
+    item_of,
     nature_of,
 )
 from shared.payload import Limits
@@ -60,14 +61,18 @@ def alone(kind, how, **changes):
     return Alone(loaded=loaded(kind, how, FIFTH), **changes)
 
 
-def run(runner, parts=(LINES[:3], LINES[3:])):
+#: What is known here of a workload that runs there.
+SUSPECT = SimpleNamespace(name="suspect", partial=dict[str, Decimal])
+
+
+def run(runner, parts=(LINES[:3], LINES[3:]), **more):
     """Run the ten lines."""
-    return runner("suspect", parts, FIRST, Limits())
+    return runner(SUSPECT, parts, FIRST, Limits(), **more)
 
 
-def item_of(error):
-    """Return the transaction that an error is about."""
-    return error.__dict__.get("_sluice_item")
+def numbers_of(ran):
+    """Return what has failed there, and how."""
+    return {one.number: type(one.error) for one in ran.left}
 
 
 @pytest.mark.parametrize(
@@ -97,33 +102,61 @@ def test_a_run_that_ends_is_the_run_of_this_process(kind):
     [("segfault", "SIGSEGV"), ("exit", "exit status 0"), ("exit status", "exit status 3")],
 )
 def test_the_end_of_the_process_is_the_transactions(how, found):
-    """Whatever it says at its end: without an answer it is a death. This process lives."""
-    with pytest.raises(KillerError, match=rf"^{found} after \d+\.\d s in a process of its own") as died:
-        run(alone("Suspect", how))
-    assert item_of(died.value) == 104
+    """Whatever it says at its end: without an answer it is a death. The others run in the next process. This one lives."""
+    ran = run(alone("Suspect", how))
+    (left,) = ran.left
+    assert re.match(rf"^{found} after \d+\.\d s in a process of its own", str(left.error))
+    assert (left.number, left.line, item_of(left.error)) == (104, LINES[4], 104)
+    assert (ran.accepted.items, ran.failed) == (9, PortionMessage(items=1, sums={"amount": "4.10"}))
+    assert [piece.first for piece in ran.pieces] == [100, 103, 105]
 
 
 @newly
 def test_a_fault_of_a_library_is_found_in_the_code():
     """`faulthandler` names the functions of Python."""
-    with pytest.raises(KillerError, match=r", at .*suspects\.py:\d+ <lambda> < suspects\.py:\d+ _meet < "):
-        run(alone("Suspect", "segfault"))
+    (left,) = run(alone("Suspect", "segfault")).left
+    assert re.search(r", at .*suspects\.py:\d+ <lambda> < suspects\.py:\d+ _meet < ", str(left.error))
 
 
-@pytest.mark.parametrize(("kind", "item"), [("AtOnce", None), ("Waiting", 104), ("InCombine", None)])
-def test_only_a_call_for_one_transaction_names_it(kind, item):
-    """A call of many may die of any."""
+@pytest.mark.parametrize("kind", ["AtOnce", "Waiting"])
+def test_of_calls_for_several_the_guilty_one_is_found(kind):
+    """The next process calls for one after the other."""
+    ran = run(alone(kind, "exit status"))
+    assert (numbers_of(ran), ran.accepted.items) == ({104: KillerError}, 9)
+
+
+def test_a_call_for_all_parks_all():
+    """None is alone to blame for what `combine` does."""
     with pytest.raises(KillerError) as died:
-        run(alone(kind, "exit status"))
-    assert item_of(died.value) == item
+        run(alone("InCombine", "exit status"))
+    assert item_of(died.value) is None
+
+
+def test_two_killers_are_set_aside_and_the_third_is_that_of_the_chunk():
+    """Each costs a process."""
+    assert numbers_of(run(Alone(loaded=loaded("Suspect", "exit", "4.10 7.10")))) == dict.fromkeys(
+        (104, 107), KillerError
+    )
+    with pytest.raises(KillerError) as died:
+        run(Alone(loaded=loaded("Suspect", "exit", "4.10 5.10 7.10")))
+    assert item_of(died.value) == 107
+
+
+def test_only_those_that_are_left_run():
+    """The others passed in a run before."""
+    ran = run(Alone(loaded=loaded("Suspect", "bug", FIFTH)), left={101, 104, 109})
+    assert (numbers_of(ran), ran.accepted.items) == ({104: FailedAloneError}, 2)
+    assert [(piece.first, sum(piece.partial.values())) for piece in ran.pieces] == [
+        (101, Decimal("1.10")),
+        (109, Decimal("9.10")),
+    ]
 
 
 @newly
 def test_one_that_takes_too_much_memory_is_ended():
     """Half of what the instance has."""
-    with pytest.raises(KillerError, match="it took more than 200 MiB in a process of its own") as died:
-        run(alone("Suspect", "memory", memory=lambda: 400 * MIB))
-    assert item_of(died.value) == 104
+    (left,) = run(alone("Suspect", "memory", memory=lambda: 400 * MIB)).left
+    assert (left.number, str(left.error)) == (104, "it took more than 200 MiB in a process of its own")
 
 
 @pytest.fixture
@@ -193,7 +226,7 @@ def test_one_that_cannot_start_says_nothing_about_its_chunk():
 def test_objects_are_made_by_their_classes_there():
     """Whoever hands in objects, and names no setting, has the same workload there."""
     workloads = Workloads([Sales()])
-    ran = Alone(loaded=workloads.loaded)("sales", [LINES], FIRST, Limits())
+    ran = Alone(loaded=workloads.loaded)(workloads.find("sales"), [LINES], FIRST, Limits())
     assert ran.accepted.items == len(LINES)
 
 
@@ -226,7 +259,7 @@ def suspect():
     """Return a world whose chunk runs alone as the app has it, with a workload that ends its process."""
     world = MemoryWorld(MemoryStorage())
     runner = alone("Suspect", "exit status")
-    world.run_alone = lambda _workload, *rest, **more: runner("suspect", *rest, **more)
+    world.run_alone = lambda _workload, *rest, **more: runner(SUSPECT, *rest, **more)
     return world
 
 
@@ -237,21 +270,21 @@ def died(world, delivery):
 
 
 @newly
-def test_a_chunk_that_ends_its_process_is_parked_at_its_third_delivery(suspect):
+def test_what_ends_its_process_is_parked_at_its_third_delivery(suspect):
     """Two deliveries took their process along. The third one is this process, which lives."""
     died(suspect, 2)
     suspect.deliver(3)
-    entry = suspect.entry
-    assert (entry.reason, entry.attempts, entry.failed_item) == ("killed_its_worker", 3, 104)
+    entry = suspect.aside
+    assert (entry.reason, entry.attempts, entry.failed_item, entry.items) == ("killed_its_worker", 3, 104, 1)
     assert "exit status 3" in entry.found
-    assert [sent.reason for sent in suspect.sent] == ["killed_its_worker"]
-    assert suspect.sent[0].parked == PortionMessage(items=10, sums=None)
+    assert (suspect.entry, suspect.sent[0].accepted.items) == (None, 9)
+    assert suspect.sent[0].parked == PortionMessage(items=1, sums={"amount": "4.10"})
 
 
 def test_a_chunk_that_died_of_its_neighbour_comes_through(suspect):
     """It ran in a process of its own once, and is done. Its notes are forgotten."""
     runner = Alone(loaded=loaded("Suspect"))
-    suspect.run_alone = lambda _workload, *rest, **more: runner("suspect", *rest, **more)
+    suspect.run_alone = lambda _workload, *rest, **more: runner(SUSPECT, *rest, **more)
     died(suspect, 2)
     suspect.deliver(3)
     assert (suspect.entry, suspect.sent[0].accepted.items) == (None, 10)

@@ -5,21 +5,24 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
+from os import urandom
 
 import msgspec
 import pytest
 
 from shared.app import Stores
 from shared.app.app import build_entry_reader
-from shared.errors import NoSlotError, ResultNotSentError
+from shared.errors import NoSlotError, PutOffError, ResultNotSentError
 from shared.ledger import JobState
 from shared.messages import NEVER_HALTED, Delivery, decode
 from shared.operating.job_acts import OutputKind
 from shared.operating.replay import ReplayPace, Selection
-from shared.parked.entry import EntryState, chunk_of_key, transactions_key
-from shared.parked.poison_policy import DEFAULT_POLICY
+from shared.parked.entry import EntryState, chunk_key, chunk_of_key, transactions_key
+from shared.parked.poison_policy import DEFAULT_POLICY, KillerError
+from shared.pipeline.outputs import run_in_parts
 from shared.pipeline.results import ResultStore
 from shared.pipeline.work_stages import work_stages
+from shared.workloads import Line
 from tests.faults.journal import Journal
 from tests.faults.memory.storage import MemoryStorage
 from tests.faults.plan import Plan
@@ -153,6 +156,54 @@ def test_the_outputs_list_what_was_set_aside():
     replayed(made)
     assert read_parts(made, OutputKind.PARKED) == []
     assert len(read_parts(made, OutputKind.OUTPUT)) == 6
+    made.close()
+
+
+class Lined(Counting):
+    """One that makes a line of each sale."""
+
+    size = 0
+
+    def lines(self, sale, number, _value):
+        """Make it."""
+        yield Line({"shop": sale.shop, "number": number, "text": urandom(self.size // 2).hex()})
+
+
+class LongLined(Lined):
+    """One whose lines are read apart from the rest of a result, and travel in blobs."""
+
+    size = 300_000
+
+
+@pytest.mark.parametrize("workload", [Lined, LongLined])
+def test_the_others_have_their_lines(workload):
+    """What passes later has its line at the end of its chunk's."""
+    made = published(6, 3, workload, bad=3)
+    first = made.job.id_base
+    assert [line["number"] - first for line in read_parts(made, OutputKind.LINES)] == [0, 1, 2, 4, 5]
+    assert (made.job.totals.accepted.items, made.job.aside) == (5, 1)
+    made.sales.breaks_at = {}
+    calls = len(made.sales.calls)
+    assert replayed(made) == []
+    assert made.sales.calls[calls:] == [first + 3]
+    assert [line["number"] - first for line in read_parts(made, OutputKind.LINES)] == [0, 1, 2, 4, 5, 3]
+    assert (made.job.state, made.job.revision, made.job.aside) == (JobState.COMPLETE, 2, None)
+    made.close()
+
+
+def test_one_whose_lines_fail_is_set_aside():
+    """Without a line, and without a value in the partial."""
+    made = App(3, Lined)
+    made.sales.lines = lambda sale, number, value: (
+        [Line({"number": number}), 1] if sale.shop == "odd" else Lined.lines(made.sales, sale, number, value)
+    )
+    with made.app() as app:
+        app.submit("nightly", sales("x", "x", "x", "x", "odd", "x"))
+        work(app)
+    assert [line["number"] - made.job.id_base for line in read_parts(made, OutputKind.LINES)] == [0, 1, 2, 3, 5]
+    assert (len(read_parts(made, OutputKind.OUTPUT)), made.job.aside) == (5, 1)
+    (parked,) = read_parts(made, OutputKind.PARKED)
+    assert (parked["number"] - made.job.id_base, parked["reason"]) == (4, "failed:TypeError")
     made.close()
 
 
@@ -352,14 +403,65 @@ def test_a_message_of_an_entry_that_is_open_again_is_dropped(credited):
     assert (len(credited.calls), credited.aside.returns) == (calls, 1)
 
 
-def test_a_replay_that_kills_its_worker_comes_back(credited):
-    """It has no process of its own."""
-    body = replays(credited)
-    with credited.process() as process:
-        for count in range(2, LAST + 1):
-            process.attempts.note_begun(f"{credited.job}|{transactions_key(0, 1)}", count)
-    credited.deliver(LAST + 1, body=body)
-    assert (credited.aside.state, credited.aside.reason) == (EntryState.OPEN, "killed_its_worker")
+def ending(seen):
+    """Return how a process of its own ends that dies of the seventh."""
+
+    def run_alone(workload, parts, first, limits, *, turns, makes_lines, left):
+        seen.append(left)
+        ran = run_in_parts(workload, parts, first, limits, makes_lines=makes_lines, left=left)
+        return replace(ran, left=tuple(one._replace(error=KillerError("SIGSEGV")) for one in ran.left))
+
+    return run_alone
+
+
+def test_what_kills_its_process_is_set_aside_at_once_and_replayed_in_one_of_its_own(world):
+    """Its worker has the others, and has no part in the replay either."""
+    world.bad, seen, seventh = {SEVENTH}, [], world.message.first_id + 7
+    world.run_alone = ending(seen)
+    note = f"{world.job}|{chunk_key(0, 1)}"
+    with world.process() as process:
+        process.attempts.note_begun(note, 2)
+    world.deliver(3)
+    assert (world.aside.reason, world.entry, seen) == ("killed_its_worker", None, [None])
+    world.settle()
+    assert (world.row.aside, world.row.totals.accepted.items) == (1, 9)
+    body = replays(world)
+    world.deliver(1, body=body)
+    assert (world.aside.state, world.aside.returns, seen[1:]) == (EntryState.OPEN, 1, [{seventh}])
+    body = replays(world)
+    world.bad.clear()
+    world.deliver(1, body=body)
+    world.settle()
+    assert (world.row.aside, world.row.totals.accepted.items, seen[2:]) == (0, 10, [{seventh}])
+
+
+def test_beside_one_that_waits_a_killer_stays_in_its_own_process(world):
+    """So the kept outcome says so, and no delivery takes its worker along."""
+    world.bad, seen = {Decimal("3.10")}, []
+    world.workload.fault = lambda sale: raise_for(sale, world.bad)
+    kill = ending(seen)
+
+    def run_alone(*chunk, **more):
+        ran = kill(*chunk, **more)
+        waits = ran.left[0]._replace(error=TimeoutError()) if not seen[1:] else ran.left[0]
+        return replace(ran, left=(waits, *ran.left[1:]))
+
+    world.run_alone, world.bad = run_alone, {Decimal("3.10"), SEVENTH}
+    with world.process() as process:
+        process.attempts.note_begun(f"{world.job}|{chunk_key(0, 1)}", 2)
+        with pytest.raises(PutOffError) as put_off:
+            world.deliver(3)
+        process.attempts.forget(f"{world.job}|{chunk_key(0, 1)}")
+    world.clock.advance(put_off.value.seconds)
+    world.deliver(4)
+    assert seen == [None, {world.message.first_id + 3, world.message.first_id + 7}]
+    assert (world.aside.reason, world.aside.items) == ("killed_its_worker", 2)
+
+
+def raise_for(sale, bad):
+    """Fail for these amounts."""
+    if sale.amount in bad:
+        raise ZeroDivisionError
 
 
 def test_a_chunk_whose_pieces_cannot_be_merged_is_parked_as_a_whole(world):

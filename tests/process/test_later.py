@@ -283,19 +283,25 @@ def test_a_replay_of_what_was_set_aside_keeps_what_passes():
     assert night.sent[-1].accepted.items == 20
 
 
-@pytest.mark.parametrize("is_suspect", [True, False])
-def test_a_chunk_of_which_nothing_is_kept_ends_too(is_suspect):
-    """A suspect, or one that makes lines, is called as a whole for each try, and parked as a whole."""
+def test_a_chunk_that_makes_lines_waits_with_one_call_a_try():
+    """Its lines are kept with the rest of its outcome, and one is parked by itself."""
     night = Night(12)
     night.workload.answers = timing_out(103)
-    if is_suspect:
-        night.deliveries = 2
-        with night.process() as process:
-            process.attempts.note_begun(job_note(night.job, chunk_key(0, 1)), 2)
-    else:
-        night.workload.lines = lambda sale, number, _value: [Line({"number": number, "shop": sale.shop})]
-        night.body = encode(structs.replace(night.message, lines=True, v=3))
+    night.workload.lines = lambda sale, number, _value: [Line({"number": number, "shop": sale.shop})]
+    night.body = encode(structs.replace(night.message, lines=True, v=3))
     counts = night.run()
-    assert (night.entry.reason, night.aside) == ("later:TimeoutError", None)
-    assert set(counts) == {12}
-    assert len(counts) <= DEFAULT_POLICY.later + 1
+    assert (night.aside.reason, night.entry) == ("later:TimeoutError", None)
+    assert counts == [12] + [1] * (DEFAULT_POLICY.later - 1)
+    assert night.sent[-1].accepted.items == 11
+
+
+def test_a_suspect_waits_with_one_call_a_try():
+    """In a process of its own, and one is parked by itself."""
+    night = Night(12)
+    night.workload.answers = timing_out(103)
+    night.deliveries = 2
+    with night.process() as process:
+        process.attempts.note_begun(job_note(night.job, chunk_key(0, 1)), 2)
+    counts = night.run()
+    assert (night.aside.reason, night.entry) == ("later:TimeoutError", None)
+    assert counts == [12] + [1] * (DEFAULT_POLICY.later - 1)

@@ -1,6 +1,7 @@
 """A chunk of which transactions failed keeps the outcome of the others: the next try calls only for those that are left."""
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 from itertools import islice
 from unittest.mock import Mock
@@ -16,8 +17,9 @@ from shared.parked.poison_policy import DEFAULT_POLICY
 from shared.payload import Limits
 from shared.pipeline.outputs import Ran, run_in_parts
 from shared.pipeline.put_off import Waits
-from shared.pipeline.results import unpack_result
+from shared.pipeline.results import open_content, read_result, unpack_result
 from shared.pipeline.so_far import SoFar, SoFarStore
+from shared.pipeline.streams import LINES as LINES_STREAM, join_rows, split_streams, unpack_lines
 from shared.pipeline.work_stages import work_stages
 from shared.workloads import Line, Rejected
 from shared.workloads.isolate import MOST_LEFT
@@ -181,26 +183,65 @@ def test_an_outage_of_storage_hides_no_failure(world, monkeypatch):
     assert len(world.calls) == 2 * 11
 
 
-def test_a_suspect_runs_as_a_whole(world):
-    """Its process knows nothing of earlier tries."""
+def test_a_suspect_calls_only_for_those_that_are_left(world):
+    """As any other chunk, in a process of its own."""
     fail(world, 1)
     with world.process() as process:
         process.attempts.note_begun(job_note(world.job, chunk_key(0, 1)), 2)
     world.bad.clear()
     world.deliver(3)
-    assert len(world.calls) == 2 * 11
+    assert world.calls[11:] == sorted(BAD)
     same(world.told, unfailing())
 
 
-def test_a_chunk_that_makes_lines_runs_as_a_whole(world):
-    """None are made while one of it fails."""
-    world.workload.lines = lambda sale, number, _value: [Line({"number": number, "shop": sale.shop})]
+@pytest.mark.parametrize("fails_in", ["map", "lines"])
+def test_lines_are_kept_too_and_are_those_of_a_run_without_a_failure(world, fails_in):
+    """In the order of the transactions, byte for byte: of two such results none differs."""
+    fault, made = world.workload.fault, []
+
+    def lines(sale, number, _value):
+        made.append(number)
+        if fails_in == "lines":
+            fault(sale)
+        return [Line({"number": number, "shop": sale.shop}), Line({"amount": sale.amount})]
+
+    if fails_in == "lines":
+        world.workload.fault = lambda _sale: None
+    world.workload.lines = lines
     world.message = msgspec.structs.replace(world.message, lines=True, v=3)
     world.body = encode(world.message)
     fail(world, 1)
+    world.bad.remove(Decimal("3.10"))
+    fail(world, 2)
     world.bad.clear()
-    world.deliver(2)
-    assert len(world.calls) == 2 * 11
+    calls = len(made)
+    world.deliver(3)
+    assert made[calls:] == [world.message.first_id + 7]
+    found, _ = world.told
+    numbers = [json.loads(line).get("number") for line in lines_of(world)]
+    assert numbers[::2] == [world.message.first_id + n for n in range(10)]
+    whole = MemoryWorld(MemoryStorage(), LINES)
+    whole.job, whole.workload.lines = world.job, lines
+    whole.body = encode(msgspec.structs.replace(whole.message, job=world.job, lines=True, v=3))
+    whole.deliver()
+    assert whole.told[0].hash == found.hash
+
+
+def lines_of(world):
+    """Return the lines in the last message."""
+    packed = open_content("", world.sent[-1].content, world.sent[-1].hash, world.sent[-1].lines)
+    text, rest = unpack_result("", packed)
+    return list(unpack_lines("", split_streams("", read_result(text)[0].streams, rest)["lines"]))
+
+
+def test_a_blob_with_other_lines_is_not_used(world):
+    """Neither a part of them, nor those of a chunk that makes none."""
+    fail(world, 1)
+    with world.process() as process:
+        container = process.connections.blobs.get_container_client("results")
+        stored = container.download_blob(f"{world.job}/1/0~").readall()
+        container.upload_blob(f"{world.job}/1/0~", stored + pack(b"{}\n", level=1), overwrite=True)
+        assert process.so_far.find(world.message, world.workload) is None
 
 
 class Ordered:
@@ -209,7 +250,7 @@ class Ordered:
     name, transaction, partial, sums = "ordered", Sale, list[int], ("amount",)
 
     def __init__(self):
-        self.bad, self.bad_values = frozenset(), frozenset()
+        self.bad, self.bad_values, self.bad_lines = frozenset(), frozenset(), frozenset()
 
     def map(self, sale, number):
         """Fail, reject or keep."""
@@ -228,27 +269,47 @@ class Ordered:
         left.extend(right)
         return left
 
+    def lines(self, _sale, number, _value):
+        """Make as many as the last digit says, and fail for some."""
+        for n in range(number % 3):
+            yield Line({"number": number, "n": n})
+        if number in self.bad_lines:
+            yield Line([]) if number % 2 else 1 / 0
+
 
 numbers = st.frozensets(st.integers(FIRST, FIRST + 19))
 
 
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=4), numbers, st.lists(st.tuples(numbers, numbers), max_size=3))
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=4),
+    numbers,
+    st.lists(st.tuples(numbers, numbers, numbers), max_size=3),
+)
 def test_pieces_are_joined_in_the_order_of_the_transactions(sizes, rejected, tries):
     """Whatever fails how often, in parts or at once, the outcome is that of a run without a failure."""
     texts = iter(b"{" if n in rejected and n % 2 else sale_of(n, rejected) for n in range(FIRST, FIRST + 99))
     parts = [list(islice(texts, size)) for size in sizes]
     workload, so_far = Ordered(), None
-    wanted = run_in_parts(workload, parts, FIRST, Limits())
-    for workload.bad, workload.bad_values in [*tries, (frozenset(), frozenset())]:
+    wanted = run_in_parts(workload, parts, FIRST, Limits(), makes_lines=True)
+    for workload.bad, workload.bad_values, workload.bad_lines in [*tries, (frozenset(),) * 3]:
         left = None if so_far is None else so_far.left
-        ran = run_in_parts(workload, parts, FIRST, Limits(), left=left)
+        ran = run_in_parts(workload, parts, FIRST, Limits(), left=left, makes_lines=True)
         ran = ran if so_far is None else so_far.add(workload, ran)
         if not ran.left:
-            assert ran == wanted
+            assert replace(ran, streams={}) == replace(wanted, streams={})
+            assert content_of(ran.streams) == content_of(wanted.streams)
             return
+        made = [json.loads(line)["number"] for line in content_of(join_rows(ran.rows))]
+        passed = sorted({*wanted.partial} - {one.number for one in ran.left})
+        assert made == [number for number in passed for _ in range(number % 3)]
         failed = {one.number: Waits() for one in ran.left}
-        so_far = SoFar(ran.accepted, ran.rejected, ran.pieces, ran.rejections, failed, 0, 0, "")
+        so_far = SoFar(ran.accepted, ran.rejected, ran.pieces, ran.rejections, failed, 0, 0, "", ran.rows)
         assert [number for piece in ran.pieces for number in piece.partial] == sorted({*wanted.partial} - failed.keys())
+
+
+def content_of(streams):
+    """Return the lines of streams."""
+    return list(unpack_lines("", streams[LINES_STREAM].read())) if streams else []
 
 
 def sale_of(number, rejected):

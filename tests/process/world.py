@@ -146,9 +146,8 @@ class World:
         """Check by the halt row."""
         return halts < self.halts
 
-    def _run_here(self, _workload, parts, first_number, limits, *, makes_lines, turns):
-        calls = Calls(turns=turns)
-        return run_in_parts(self.workload, parts, first_number, limits, makes_lines=makes_lines, calls=calls)
+    def _run_here(self, workload, parts, first_number, limits, *, turns, **more):
+        return run_in_parts(workload, parts, first_number, limits, calls=Calls(turns=turns), **more)
 
     def _published(self, lines):
         frames, stored = [], b""
@@ -222,7 +221,7 @@ class World:
                 if settled.rows:
                     (row,) = settled.rows
                     if result.content is not None:
-                        blob = assemble(self.job, [(row, open_content("", result.content, result.hash))])
+                        blob = assemble(self.job, [(row, open_content("", result.content, result.hash, result.lines))])
                         groups.put(blob)
                         row = blob.place(row)
                     assert process.ledger.commit(settled.job, [row])
@@ -253,7 +252,7 @@ class World:
     def told(self):
         """The result in the last message, and the lines of its rejections."""
         message = self.sent[-1]
-        packed = open_content("", message.content, message.hash)
+        packed = open_content("", message.content, message.hash, message.lines)
         content, _ = unpack_result("", packed)
         result, lines = read_result(content)
         return StoredResult("", hash_result(content), len(packed), result), list(map(json.loads, lines))

@@ -82,9 +82,11 @@ class Driver:
         self._app = find("app").App(self._connections, settings, workloads, stores=self._stores)
         # Its processes end at a request, and never by the workload, which another process could not load.
         run, processor = find("pipeline.outputs").run_in_parts, self._app.stages.processor
-        processor._tools = replace(
-            processor._tools, run_alone=lambda name, *chunk, **_: run(workloads.find(name), *chunk)
-        )
+
+        def run_here(*chunk, turns, **more):
+            return run(*chunk, **more)
+
+        processor._tools = replace(processor._tools, run_alone=run_here)
         # Jobs of five chunks have several segments and several shards, as large ones do.
         finisher = self._app.stages.finisher
         made = find("pipeline").Finisher(replace(finisher._tools, shard_bytes=1))
