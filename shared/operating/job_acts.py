@@ -50,6 +50,7 @@ from shared.ledger import (
     rerun,
     resume,
     stop,
+    takes_newest,
 )
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
 from shared.operating.descent import describe_sources, describe_waiting, list_made_from
@@ -172,8 +173,10 @@ class JobOperator:
 
         `revision`: only if the job is at this one, else raise ActStaleError; one that this began already stays unchanged.
         `lines`: see `rerun` of the ledger. The outputs of the run before stay, and its open parked entries are closed.
+        A job that was made from others takes their newest revisions, as soon as these are complete. One request for each.
         """
         job, now = self._find(job_id, "rerun"), self.clock.now()
+        newest = takes_newest(job, {name: self.ledger.read(name) for name in job.used})
         saw = job.revision if revision is None else revision
 
         def decide(job: Job) -> Job:
@@ -185,7 +188,7 @@ class JobOperator:
                 raise ActStaleError(f"job {job_id!r} is at revision {job.revision}, you saw {saw}; nothing was done")
             if refused := refuse_rerun(job):
                 raise JobStateError(f"could not rerun job {job_id!r}: {refused}")
-            return rerun(job, now, lines=lines)
+            return rerun(job, now, lines=lines, newest=newest)
 
         # Refused before anything is written.
         decide(job)
@@ -196,7 +199,8 @@ class JobOperator:
             )
         with self.audit.record(AuditedAct(by, "job rerun", job_id, why), named) as command, counting():
             # The tick looks at a job that has ended no more, and would take a pointer that is due for one to its end.
-            self.pending.add_all([Pointer(DISPATCH_POINTER, now, job_id), Pointer(JOB_POINTER, now + GRACE, job_id)])
+            later = Pointer(WAIT_POINTER if newest else JOB_POINTER, now + GRACE, job_id)
+            self.pending.add_all([later] if newest else [Pointer(DISPATCH_POINTER, now, job_id), later])
             begun = self.halts.change(job, decide, tried="run the job again")
             command.result = "gone" if begun is None else f"revision {begun.revision}, {begun.state.value}"
             if begun is None:

@@ -37,6 +37,60 @@ def test_a_night_has_its_jobs_and_their_sum(rated):
     assert rated.stores.job_list.list_nights(9) == ["n-1"]
 
 
+def test_the_rows_of_a_night_go_with_the_retention_of_its_jobs(rated):
+    """A day after each was buried. The night's own row goes with the last job of its day."""
+
+    def rows():
+        found = rated.app.connections.tables.get_table_client("nights").list_entities()
+        return sorted((row["PartitionKey"], row["RowKey"].partition("|")[2] or row["RowKey"]) for row in found)
+
+    rated.run()
+    rated.tick(days=10)
+    rated.submit("late", night="n-1")
+    rated.run()
+    assert len(rows()) == 6
+    rated.tick(days=21)
+    assert {rated.state(job) for job in ("rate-1", "rate-2", "invoice")} == {JobState.BURIED}
+    assert len(rows()) == 6
+    rated.tick(days=1)
+    assert rows() == [("!", "n-1"), ("n-1", "late")]
+    rated.tick(days=9)
+    rated.tick(days=1)
+    assert (rated.state("late"), rows()) == (JobState.BURIED, [])
+
+
+def test_a_job_that_joins_its_night_meanwhile_keeps_that_listed(rated, monkeypatch):
+    """The row of the night is removed as it was read."""
+    rated.run()
+    nights = rated.stores.job_list._nights
+    read = type(nights._table).query_entities
+
+    def join_first(table, *words, **more):
+        nights.begin(rated.read("invoice"))
+        return read(table, *words, **more)
+
+    for job in ("rate-1", "rate-2"):
+        nights.forget(rated.read(job))
+    monkeypatch.setattr(type(nights._table), "query_entities", join_first)
+    nights.forget(rated.read("invoice"))
+    monkeypatch.undo()
+    assert rated.stores.job_list.list_nights(9) == ["n-1"]
+    nights.forget(rated.read("invoice"))
+    assert rated.stores.job_list.list_nights(9) == []
+
+
+def test_the_row_of_an_erased_job_goes_after_the_second_check(rated):
+    """Until then the night says that it was erased."""
+    rated.submit("wrong", night="n-2")
+    rated.run()
+    rated.stores.job_eraser.erase("wrong", by="ann", why="request 4711")
+    for _ in range(6):
+        rated.tick(minutes=6)
+    assert [one.listed.state for one in read(rated, "n-2")] == [JobState.ERASED]
+    rated.tick(days=1)
+    assert (read(rated, "n-2"), rated.stores.job_list.list_nights(9)) == ([], ["n-1"])
+
+
 def test_a_job_without_a_night_is_in_no_row(night):  # noqa: F811
     """It makes no request for it."""
     night.submit("rate")
