@@ -35,6 +35,7 @@ from shared.operating import (
     AuditTable,
     DiffReader,
     Finder,
+    ForecastCheck,
     GateForecaster,
     GateReader,
     JobEraser,
@@ -387,6 +388,11 @@ class Stores(Closing):
     def gate_forecaster(self) -> GateForecaster:
         """Says what opening a gate would start."""
         return GateForecaster(self.held, self.job_list, self.fleet, self.speeds)
+
+    @property
+    def forecast_check(self) -> ForecastCheck:
+        """Compares the forecast of a gate's last opening with what happened."""
+        return ForecastCheck(self.audit, self.job_list, self.ledger)
 
     def gate_reader(self) -> GateReader:
         """Build the reader of all gates. It remembers what it has read."""

@@ -4,6 +4,7 @@ Reading order:
 
 - `audit`: a row before the effect, its result after
 - `gate_acts`: gates are opened and closed; all gates, with the work behind each
+- `forecast`: the jobs, seconds and price of an opening. `forecast_check` compares it with what happened
 - `timetable_acts`: timetables are set and ended, and their next opening is planned
 - `job_acts`: jobs are paused and resumed, rules put in force; a job with everything around it, and the lines that it made
 - `erase_acts`: jobs are erased. `keeping` says what the account keeps of removed blobs
@@ -46,6 +47,15 @@ from shared.operating.finding import (
 from shared.operating.forecast import (
     Forecast as Forecast,
     GateForecaster as GateForecaster,
+)
+from shared.operating.forecast_check import (
+    ForecastCheck as ForecastCheck,
+    ForecastNote as ForecastNote,
+    Happened as Happened,
+    add_up as add_up,
+    describe_check as describe_check,
+    note_forecast as note_forecast,
+    was_started as was_started,
 )
 from shared.operating.gate_acts import (
     GateActResult as GateActResult,

@@ -17,7 +17,7 @@ from shared.gate import HeldEntry, HeldTable
 from shared.ledger import JobList, JobState, Listed, Wanted
 from shared.pipeline import Speed, Speeds
 from shared.topology import submission_queue
-from shared.usage import Prices, add, price, requests_of_chunks, take_counts
+from shared.usage import Prices, add, price, requests_of_job
 
 #: Held rows that are read, and lines of the list beside them, a request for a thousand.
 MOST_HELD: Final = 5_000
@@ -77,11 +77,16 @@ class Forecast:
         return any(job.items is None for job in self.jobs)
 
     @property
-    def seconds(self) -> float | None:
-        """Seconds until all have ended. None: a speed is not known."""
+    def ends(self) -> datetime | None:
+        """When all have ended. None: a speed is not known."""
         ends = [job.ends for job in self.jobs]
         known = [end for end in ends if end is not None]
-        return (max(known) - self.now).total_seconds() if known and len(known) == len(ends) else None
+        return max(known) if known and len(known) == len(ends) else None
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds until all have ended. None: a speed is not known."""
+        return None if self.ends is None else (self.ends - self.now).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +137,7 @@ def forecast(  # noqa: PLR0913, PLR0917 - each is read from another place
     decision = decide_tasks(fleet.rules, wanted, governors_of_work(fleet.governors), None, None, now)
     order = {row.id: row.order((mean or 0.0) / max(1, decision.tasks)) for row in held}
     ordered = sorted(jobs, key=lambda job: order[job.job])
-    usage = add(requests_of_chunks(chunks), take_counts(chunks))
+    usage = add(*(requests_of_job(row.chunks) for row in held))
     return Forecast(
         jobs=_time_jobs(ordered, waiting * (mean or 0.0), decision.tasks, now),
         others=len(read) - len(held),

@@ -46,4 +46,5 @@ from shared.usage.month import (
     polling_seconds as polling_seconds,
     price_idle_month as price_idle_month,
     requests_of_chunks as requests_of_chunks,
+    requests_of_job as requests_of_job,
 )

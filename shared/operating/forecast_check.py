@@ -1,0 +1,120 @@
+"""The forecast of an opening beside what happened: noted in the audit with the act, compared when its jobs have ended."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Final
+
+from shared.gate import GateState
+from shared.ledger import CLOSED, JobList, Ledger, Listed, Wanted
+from shared.operating.audit import AuditTable
+from shared.operating.forecast import Forecast
+from shared.usage import Prices, bill_of
+
+#: The detail of an act that has its forecast.
+DETAIL: Final = "forecast"
+#: Jobs whose bills are read for a comparison, a request each, and lines of the list that are looked through.
+MOST_COMPARED: Final = 100
+_LINES: Final = 1_000
+#: Stands for an end that is not known.
+_UNKNOWN: Final = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastNote:
+    """A forecast as the audit keeps it: `<jobs> <end or -> <amount> <currency>`."""
+
+    jobs: int
+    ends: datetime | None
+    amount: Decimal
+    currency: str
+
+    def __str__(self) -> str:
+        ends = _UNKNOWN if self.ends is None else self.ends.astimezone(UTC).isoformat(timespec="seconds")
+        return f"{self.jobs} {ends} {self.amount:f} {self.currency}"
+
+
+def note_forecast(found: Forecast, prices: Prices) -> dict[str, str]:
+    """Return the detail of the act that this is the forecast of. Empty: it starts no job."""
+    if not found.jobs:
+        return {}
+    return {DETAIL: str(ForecastNote(len(found.jobs), found.ends, found.amount, prices.currency))}
+
+
+def read_note(text: str) -> ForecastNote | None:
+    """Read the detail. None: another version wrote it."""
+    try:
+        jobs, ends, amount, currency = text.split(" ")
+        at = None if ends == _UNKNOWN else datetime.fromisoformat(ends)
+        return ForecastNote(int(jobs), at, Decimal(amount), currency)
+    except (ValueError, InvalidOperation):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """How far the jobs have come that an opening started, and what they cost so far."""
+
+    jobs: int
+    ended: int
+    #: When the last of them has ended. None: not all have.
+    ended_at: datetime | None
+    amount: Decimal
+
+
+def add_up(lines: Sequence[Listed], amount: Decimal) -> Happened:
+    """Return what became of the jobs of these lines, whose bills are this amount together."""
+    ended = [line for line in lines if line.state in CLOSED]
+    times = [line.finished_at for line in ended if line.finished_at]
+    is_over = len(ended) == len(lines) and len(times) == len(lines)
+    return Happened(len(lines), len(ended), max(times, default=None) if is_over else None, amount)
+
+
+def was_started(line: Listed, opened_at: datetime) -> bool:
+    """Check whether a job was behind its gate when that was opened, and has started since."""
+    return line.accepted_at <= opened_at and line.started_at is not None and line.started_at >= opened_at
+
+
+def describe_check(note: ForecastNote, happened: Happened) -> str:
+    """Say what was forecast, and what happened."""
+    ends = "no end" if note.ends is None else f"{note.ends:%H:%M:%S}"
+    said = f"forecast {ends}, {note.amount:.7f} {note.currency}"
+    cost = f"{happened.amount:.7f} {note.currency}"
+    if happened.ended_at is None:
+        return f"{said}; so far {happened.ended} of {note.jobs} jobs ended, {cost}"
+    return f"{said}; happened {happened.ended_at:%H:%M:%S}, {cost}"
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastCheck:
+    """Reads what was forecast of the last opening of a gate, and what happened."""
+
+    audit: AuditTable
+    jobs: JobList
+    ledger: Ledger
+
+    def find(self, gate: str, state: GateState) -> ForecastNote | None:
+        """Return the forecast that was noted with the last opening. One request, and none for a gate that never opened."""
+        if state.at is None:
+            return None
+        done = f"done: epoch {state.epoch},"
+        acts = self.audit.of_target(f"{state.at.astimezone(UTC):%Y-%m}", gate)
+        found = [
+            one.act.details[DETAIL] for one in acts if DETAIL in one.act.details and one.act.result.startswith(done)
+        ]
+        return read_note(found[-1]) if found else None
+
+    def check(self, gate: str, state: GateState, prices: Prices) -> tuple[ForecastNote, Happened] | None:
+        """Compare the forecast of the last opening. None: it had none.
+
+        One request more for the list, and one for each job that it started, up to a hundred.
+        """
+        note = self.find(gate, state)
+        if note is None or state.at is None:
+            return None
+        opened_at = state.at
+        page = self.jobs.page(Wanted(gate=gate, before=opened_at + timedelta(seconds=1)), _LINES)
+        lines = [line for line in page.jobs if was_started(line, opened_at)][:MOST_COMPARED]
+        rows = filter(None, (self.ledger.read(line.job) for line in lines))
+        return note, add_up(lines, sum((bill_of(row, prices).total for row in rows), Decimal()))
