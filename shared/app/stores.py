@@ -392,7 +392,7 @@ class Stores(Closing):
     @property
     def forecast_check(self) -> ForecastCheck:
         """Compares the forecast of a gate's last opening with what happened."""
-        return ForecastCheck(self.audit, self.job_list, self.ledger)
+        return ForecastCheck(self.audit, self.gates, self.job_list, self.ledger)
 
     def gate_reader(self) -> GateReader:
         """Build the reader of all gates. It remembers what it has read."""

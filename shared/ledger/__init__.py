@@ -68,7 +68,7 @@ from shared.ledger.ledger import (
     counting as counting,
     insert as insert,
 )
-from shared.ledger.night_table import NightLine as NightLine, NightTable as NightTable
+from shared.ledger.night_table import NightLine as NightLine, NightTable as NightTable, night_of as night_of
 from shared.ledger.precedence import (
     Passage as Passage,
     add_waiter as add_waiter,

@@ -87,11 +87,14 @@ from shared.operating.keeping import find_immutable as find_immutable, read_keep
 from shared.operating.night_acts import (
     MOST_ACTS as MOST_ACTS,
     NightAct as NightAct,
+    NightSum as NightSum,
     act_on_night as act_on_night,
+    add_bills as add_bills,
     choose_jobs as choose_jobs,
-    count_ended as count_ended,
     explain_line as explain_line,
     judge_night as judge_night,
+    put_in_order as put_in_order,
+    sum_up as sum_up,
 )
 from shared.operating.parked_acts import (
     MOST_LINES as MOST_LINES,

@@ -6,10 +6,11 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-from shared.gate import GateState
-from shared.ledger import CLOSED, JobList, Ledger, Listed, Wanted
+from shared.gate import Gates, GateState
+from shared.ledger import CLOSED, JobList, Ledger, Listed, NightLine, Wanted
 from shared.operating.audit import AuditTable
 from shared.operating.forecast import Forecast
+from shared.operating.night_acts import add_bills
 from shared.usage import Prices, bill_of
 
 #: The detail of an act that has its forecast.
@@ -17,6 +18,8 @@ DETAIL: Final = "forecast"
 #: Jobs whose bills are read for a comparison, a request each, and lines of the list that are looked through.
 MOST_COMPARED: Final = 100
 _LINES: Final = 1_000
+#: Gates of a night that are compared.
+MOST_GATES: Final = 3
 #: Stands for an end that is not known.
 _UNKNOWN: Final = "-"
 
@@ -91,6 +94,7 @@ class ForecastCheck:
     """Reads what was forecast of the last opening of a gate, and what happened."""
 
     audit: AuditTable
+    gates: Gates
     jobs: JobList
     ledger: Ledger
 
@@ -118,3 +122,16 @@ class ForecastCheck:
         lines = [line for line in page.jobs if was_started(line, opened_at)][:MOST_COMPARED]
         rows = filter(None, (self.ledger.read(line.job) for line in lines))
         return note, add_up(lines, sum((bill_of(row, prices).total for row in rows), Decimal()))
+
+    def check_night(self, lines: Sequence[NightLine], prices: Prices) -> list[tuple[str, ForecastNote, Happened]]:
+        """Compare the forecasts of the gates of a night, by its rows. Two requests for each gate, up to three."""
+        gates = sorted({one.listed.gate for one in lines if one.listed.gate})[:MOST_GATES]
+        found = []
+        for gate in gates:
+            state = self.gates.read(gate)
+            note = self.find(gate, state)
+            if note is not None and state.at is not None:
+                opened_at = state.at
+                mine = [one for one in lines if one.listed.gate == gate and was_started(one.listed, opened_at)]
+                found.append((gate, note, add_up([one.listed for one in mine], add_bills(mine, prices))))
+        return found

@@ -3,9 +3,10 @@
 import pytest
 
 from shared.ledger import JobState
-from shared.operating import NightAct, act_on_night, choose_jobs, count_ended, explain_line, judge_night
+from shared.operating import NightAct, act_on_night, choose_jobs, explain_line, judge_night, put_in_order, sum_up
 from shared.operating.descent import describe_sources, describe_waiting, list_made_from
 from shared.operating.night_acts import _GRAVITY
+from shared.usage import bill_of, load
 from tests.pipeline.test_after import night, quick  # noqa: F401 - fixtures
 
 
@@ -31,7 +32,9 @@ def test_a_night_has_its_jobs_and_their_sum(rated):
     assert explain_line(lines[2], lines) == "waits for rate-1, which is dispatching"
     rated.run()
     lines = read(rated)
-    assert (judge_night(lines), count_ended(lines)) == ("complete", (5, 5))
+    found = sum_up(lines, load(), rated.world.clock.now())
+    assert (found.state, found.ended, found.items, found.share, found.jobs) == ("complete", 5, 5, "100 %", 3)
+    assert found.amount == sum(bill_of(rated.read(one.listed.job), load()).total for one in lines)
     assert [(one.accepted, one.rejected) for one in lines] == [(1, 1), (1, 0), (2, 0)]
     assert all(one.requests for one in lines)
     assert rated.stores.job_list.list_nights(9) == ["n-1"]
@@ -145,6 +148,19 @@ def test_a_job_says_for_whom_it_waits_and_what_it_was_made_from(rated):
     )
     assert describe_waiting(rated.stores.ledger, rated.read("invoice")) == ""
     assert [one.job for one in list_made_from(rated.stores.ledger, rated.read("rate-2"))] == ["invoice"]
+
+
+def test_the_jobs_of_a_night_stand_in_the_order_in_which_they_wait(rated):
+    """Those that wait for each other come last, and so does what waits for them."""
+    rated.submit("report", after=["invoice", "of-another-night"], night="n-1")
+    rated.run("work-00")
+    names = [[one.listed.job for one in some] for some in put_in_order(read(rated))]
+    assert names == [["rate-1", "rate-2"], ["invoice"], ["report"]]
+    rated.submit("a", after=["b"], night="n-2")
+    rated.submit("b", after=["a"], night="n-2")
+    rated.submit("c", night="n-2")
+    rated.run("work-00")
+    assert [len(some) for some in put_in_order(read(rated, "n-2"))] == [1, 2]
 
 
 def test_each_state_has_its_gravity():
