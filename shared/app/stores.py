@@ -360,6 +360,7 @@ class Stores(Closing):
             parked=self.parked_table,
             queues=self.connections.queues,
             ready=self.ready,
+            audit=self.audit,
             work_queues=work_queues,
         )
 

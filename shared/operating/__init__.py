@@ -46,17 +46,13 @@ from shared.operating.finding import (
 )
 from shared.operating.forecast import (
     Forecast as Forecast,
-    GateForecaster as GateForecaster,
-)
-from shared.operating.forecast_check import (
-    ForecastCheck as ForecastCheck,
     ForecastNote as ForecastNote,
+    GateForecaster as GateForecaster,
     Happened as Happened,
-    add_up as add_up,
     describe_check as describe_check,
     note_forecast as note_forecast,
-    was_started as was_started,
 )
+from shared.operating.forecast_check import ForecastCheck as ForecastCheck
 from shared.operating.gate_acts import (
     GateActResult as GateActResult,
     GateReader as GateReader,

@@ -3,67 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Final
 
 from shared.gate import Gates, GateState
 from shared.ledger import CLOSED, JobList, Ledger, Listed, NightLine, Wanted
 from shared.operating.audit import AuditTable
-from shared.operating.forecast import Forecast
+from shared.operating.forecast import DETAIL, ForecastNote, Happened, read_note
 from shared.operating.night_acts import add_bills
 from shared.usage import Prices, bill_of
 
-#: The detail of an act that has its forecast.
-DETAIL: Final = "forecast"
 #: Jobs whose bills are read for a comparison, a request each, and lines of the list that are looked through.
 MOST_COMPARED: Final = 100
 _LINES: Final = 1_000
 #: Gates of a night that are compared.
 MOST_GATES: Final = 3
-#: Stands for an end that is not known.
-_UNKNOWN: Final = "-"
-
-
-@dataclass(frozen=True, slots=True)
-class ForecastNote:
-    """A forecast as the audit keeps it: `<jobs> <end or -> <amount> <currency>`."""
-
-    jobs: int
-    ends: datetime | None
-    amount: Decimal
-    currency: str
-
-    def __str__(self) -> str:
-        ends = _UNKNOWN if self.ends is None else self.ends.astimezone(UTC).isoformat(timespec="seconds")
-        return f"{self.jobs} {ends} {self.amount:f} {self.currency}"
-
-
-def note_forecast(found: Forecast, prices: Prices) -> dict[str, str]:
-    """Return the detail of the act that this is the forecast of. Empty: it starts no job."""
-    if not found.jobs:
-        return {}
-    return {DETAIL: str(ForecastNote(len(found.jobs), found.ends, found.amount, prices.currency))}
-
-
-def read_note(text: str) -> ForecastNote | None:
-    """Read the detail. None: another version wrote it."""
-    try:
-        jobs, ends, amount, currency = text.split(" ")
-        at = None if ends == _UNKNOWN else datetime.fromisoformat(ends)
-        return ForecastNote(int(jobs), at, Decimal(amount), currency)
-    except (ValueError, InvalidOperation):
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class Happened:
-    """How far the jobs have come that an opening started, and what they cost so far."""
-
-    jobs: int
-    ended: int
-    #: When the last of them has ended. None: not all have.
-    ended_at: datetime | None
-    amount: Decimal
 
 
 def add_up(lines: Sequence[Listed], amount: Decimal) -> Happened:
@@ -77,16 +31,6 @@ def add_up(lines: Sequence[Listed], amount: Decimal) -> Happened:
 def was_started(line: Listed, opened_at: datetime) -> bool:
     """Check whether a job was behind its gate when that was opened, and has started since."""
     return line.accepted_at <= opened_at and line.started_at is not None and line.started_at >= opened_at
-
-
-def describe_check(note: ForecastNote, happened: Happened) -> str:
-    """Say what was forecast, and what happened."""
-    ends = "no end" if note.ends is None else f"{note.ends:%H:%M:%S}"
-    said = f"forecast {ends}, {note.amount:.7f} {note.currency}"
-    cost = f"{happened.amount:.7f} {note.currency}"
-    if happened.ended_at is None:
-        return f"{said}; so far {happened.ended} of {note.jobs} jobs ended, {cost}"
-    return f"{said}; happened {happened.ended_at:%H:%M:%S}, {cost}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from decimal import Decimal
 import pytest
 
 from shared.operating import describe_check, note_forecast
-from shared.operating.forecast_check import DETAIL, ForecastNote, read_note
-from shared.usage import bill_of, load
+from shared.operating.forecast import DETAIL, ForecastNote, read_note
+from shared.usage import bill_of, count_requests, load, price
 from tests.ledger.builders import NOON
 from tests.pipeline.test_pause import tick
 from tests.pipeline.whole_app import app_in_memory
@@ -80,7 +80,25 @@ def test_the_note_is_read_as_it_was_written():
     for ends in (None, NOON + timedelta(seconds=9)):
         note = ForecastNote(12, ends, Decimal("1.31"), "USD")
         assert read_note(str(note)) == note
-    assert (read_note("1 soon 3 USD"), read_note("1 - x USD"), read_note("")) == (None, None, None)
+    assert (read_note("1 soon 3 USD 0"), read_note("1 - x USD 0"), read_note("")) == (None, None, None)
+
+
+@pytest.mark.parametrize("chunks", [1, 10, 60])
+def test_a_rerun_is_foretold_by_the_run_before(app, chunks):
+    """By its chunks and its work; its price is what the new run adds to the bill. A job that never ran again has none."""
+    job, _ = app.run("rate", chunks)
+    reader = app.stores.job_reader(1)
+    assert reader.look("rate").checked is None
+    app.stores.job_operator.rerun("rate", by="ann", why="tariff corrected")
+    note, happened = reader.look("rate").checked
+    before = price(count_requests(job), PRICES).total
+    assert (happened.ended, happened.ended_at, note.before) == (0, None, before)
+    tick(app, 2)
+    note, happened = reader.look("rate").checked
+    ran = app.read("rate")
+    assert (happened.ended, happened.ended_at) == (1, ran.finished_at)
+    assert happened.amount == bill_of(ran, PRICES).total - note.before
+    assert note.amount == pytest.approx(happened.amount, rel=Decimal("0.25"))
 
 
 def test_an_opening_that_starts_no_job_notes_nothing(app):
