@@ -243,8 +243,7 @@ def forecast_rerun(job: Job, fleet: Fleet, prices: Prices, now: datetime) -> dic
     if not job.chunks:
         return {}
     row = HeldEntry(gate="", id=job.job, epoch=0, queue=submission_queue(), message="", held_at=now, chunks=job.chunks)
-    known = {"job": job.job, "accepted_at": job.accepted_at, "workload": job.workload, "gate": job.gate}
-    line = Listed(**known, items=job.items, chunks=job.chunks)
+    line = Listed(job.job, job.accepted_at, job.workload, job.gate, items=job.items, chunks=job.chunks)
     ran = job.totals.items
     speeds = {job.workload: Speed(milliseconds=job.milliseconds, items=ran)} if ran and job.milliseconds else {}
     found = forecast([row], {job.job: line}, speeds, fleet, prices, now)
