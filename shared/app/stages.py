@@ -464,6 +464,7 @@ class AppStages:
                 parked=stores.parked_table,
                 pending=stores.pending,
                 bytes=stores.job_bytes,
+                forget_night=stores.job_list.forget_night,
                 clock=self.clock,
                 period=self.settings.retention,
             ),

@@ -2,8 +2,8 @@
 
 import secrets
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cached_property, partial
@@ -13,7 +13,6 @@ from shared.azure import BlobStore, Connections, expecting_an_answer
 from shared.clock import Clock, Closing, SystemClock
 from shared.concurrency import FleetTable, RulesBlob
 from shared.dequeue import CONTAINER, BlobSlots, WorkQueue
-from shared.errors import LedgerError, NewerVersionError
 from shared.gate import (
     NEVER_EXPIRES,
     PARALLEL,
@@ -30,12 +29,13 @@ from shared.gate import (
     Timetables,
 )
 from shared.ids import RangeGenerator
-from shared.ledger import SEALED, NightTable, TableLedger
+from shared.ledger import NightTable, TableLedger
 from shared.messages import Delivery, Permit
 from shared.operating import (
     AuditTable,
     DiffReader,
     Finder,
+    ForecastCheck,
     GateForecaster,
     GateReader,
     JobEraser,
@@ -79,6 +79,7 @@ from shared.pipeline import (
     TotalsTable,
     WakeWaiters,
     accept_stage,
+    explain_seal,
     is_finishing,
     settle_stage,
     work_stages,
@@ -180,7 +181,9 @@ class Stores(Closing):
             *work_stages(self.ledger, put_back, self.send_result),
             settle_stage(self.ledger, self.send_result),
         )
-        self.parking = Parking(self.parked_table, self.clock, parking_stages, self._is_sealed)
+        self.parking = Parking(
+            self.parked_table, self.clock, parking_stages, lambda job: bool(explain_seal(self.ledger, job))
+        )
         self.outbox = Outbox(
             self.ledger,
             self.pending,
@@ -265,13 +268,6 @@ class Stores(Closing):
             clock=self.clock,
         )
 
-    def _is_sealed(self, job: str) -> bool:
-        """Check whether a job is closed for good. Messages of a row that this version cannot read are not dropped."""
-        with suppress(LedgerError, NewerVersionError):
-            found = self.ledger.read(job)
-            return found is not None and found.state in SEALED
-        return False
-
     @property
     def wake_waiters(self) -> WakeWaiters:
         """Sends the hints for the jobs that wait for one."""
@@ -283,7 +279,7 @@ class Stores(Closing):
         return JobOperator(
             ledger=self.ledger,
             halts=self.halts,
-            finish=FinishCall(self.put, self.pending, self.clock),
+            finish=FinishCall(self.put, self.pending, self.clock, self._waking_one),
             pending=self.pending,
             audit=self.audit,
             parked=self.parked_table,
@@ -315,6 +311,11 @@ class Stores(Closing):
             watch=self.watch,
             owner=draw_owner(kind),
         )
+
+    @contextmanager
+    def _waking_one(self, _messages: int, _coming: int, _payload_bytes: float | None = None) -> Iterator[None]:
+        yield
+        self.wake_workers()
 
     def wake_workers(self) -> None:
         """Have an instance look at the work queues."""
@@ -359,6 +360,7 @@ class Stores(Closing):
             parked=self.parked_table,
             queues=self.connections.queues,
             ready=self.ready,
+            audit=self.audit,
             work_queues=work_queues,
         )
 
@@ -387,6 +389,11 @@ class Stores(Closing):
     def gate_forecaster(self) -> GateForecaster:
         """Says what opening a gate would start."""
         return GateForecaster(self.held, self.job_list, self.fleet, self.speeds)
+
+    @property
+    def forecast_check(self) -> ForecastCheck:
+        """Compares the forecast of a gate's last opening with what happened."""
+        return ForecastCheck(self.audit, self.gates, self.job_list, self.ledger)
 
     def gate_reader(self) -> GateReader:
         """Build the reader of all gates. It remembers what it has read."""

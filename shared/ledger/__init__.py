@@ -57,7 +57,7 @@ from shared.ledger.job_decisions import (
     resume as resume,
     stop as stop,
 )
-from shared.ledger.job_reruns import refuse_rerun as refuse_rerun, rerun as rerun
+from shared.ledger.job_reruns import refuse_rerun as refuse_rerun, rerun as rerun, takes_newest as takes_newest
 from shared.ledger.ledger import (
     MOST_ROWS as MOST_ROWS,
     Ledger as Ledger,
@@ -68,7 +68,7 @@ from shared.ledger.ledger import (
     counting as counting,
     insert as insert,
 )
-from shared.ledger.night_table import NightLine as NightLine, NightTable as NightTable
+from shared.ledger.night_table import NightLine as NightLine, NightTable as NightTable, night_of as night_of
 from shared.ledger.precedence import (
     Passage as Passage,
     add_waiter as add_waiter,

@@ -1,7 +1,9 @@
 """The decision about another run of a job: under which revision, and what begins anew. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final
 
 from shared.ledger.job_decisions import never_passed
@@ -22,18 +24,29 @@ def refuse_rerun(job: Job) -> str:
         return f"it is {job.state}: its payload is gone"
     if job.growing:
         return "it grows: send the rest, or send it under another id"
-    return "" if job.plan else "it was stopped before it had a plan: send it under another id"
+    return "" if job.plan or job.from_jobs else "it was stopped before it had a plan: send it under another id"
 
 
-def rerun(job: Job, now: datetime, *, lines: bool | None = None) -> Job:
+def takes_newest(job: Job, sources: Mapping[str, Job | None]) -> bool:
+    """Check whether another run of a job is made from its sources anew: one of them is at another revision by now."""
+    if job.from_jobs is None:
+        return False
+    found = ((used, sources[name]) for name, used in job.used.items())
+    return job.plan is None or any(one is not None and one.revision != used for used, one in found)
+
+
+def rerun(job: Job, now: datetime, *, lines: bool | None = None, newest: bool = False) -> Job:
     """Run a job again from its first chunk, under a new revision: of the runs before, no row and no result counts.
 
     Plan and ids stay, so each transaction keeps its number. `lines`: whether it has lines now. None: as before.
+    `newest`: it waits for those that it is made from once more, and gets another plan and other ids from what they made.
     """
+    if newest:
+        job = replace(job, plan=None, id_base=None, items=0, chunks=0, waits_at=0, used=MappingProxyType({}))
     state = JobState.DISPATCHING if job.chunks else JobState.FINISHING
     return replace(
         job,
-        state=JobState.HELD if never_passed(job) else state,
+        state=JobState.HELD if newest or never_passed(job) else state,
         revision=job.revision + 1,
         run_from=job.revision + 1,
         # By this number, a dispatcher of before notes nothing, and its messages are dropped.

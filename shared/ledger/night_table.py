@@ -2,14 +2,18 @@
 
 A night is a name and no more: it holds nothing up. So its rows are hints with a time, as those of the list of jobs are, and
 acts read the rows of the jobs. Only a job with a night makes a request more for each news of it, and two at its acceptance.
+Its row goes a day after the job's burial or the proof of its erasure, by four requests.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
-from azure.core.exceptions import ResourceNotFoundError
+from azure.core import MatchConditions
+from azure.core.exceptions import ResourceModifiedError, ResourceNotFoundError
 from azure.data.tables import TableClient, UpdateMode
 
 from shared.azure import Entity, expecting_an_answer
@@ -43,6 +47,10 @@ def night_of(job: Job) -> str | None:
     return None if job.night is None else room_job(room_of(job.job), job.night)
 
 
+def _key_of_day(night: str | None, accepted_at: datetime) -> str:
+    return f"{_LAST_DAY - int(f'{accepted_at:%Y%m%d}'):08}|{night}"
+
+
 class NightTable:
     """The table `nights`."""
 
@@ -51,8 +59,7 @@ class NightTable:
 
     def begin(self, job: Job) -> None:
         """Write the row of the night of a new job. Safe to repeat."""
-        day = _LAST_DAY - int(f"{job.accepted_at:%Y%m%d}")
-        row = {"PartitionKey": ALL, "RowKey": f"{day:08}|{night_of(job)}"}
+        row = {"PartitionKey": ALL, "RowKey": _key_of_day(night_of(job), job.accepted_at)}
         with expecting_an_answer(f"list night {job.night!r}"):
             self._table.upsert_entity(row, mode=UpdateMode.MERGE)
 
@@ -72,6 +79,29 @@ class NightTable:
                 return self._table.get_entity(night_of(job) or ALL, job.job)
             except ResourceNotFoundError:
                 return {}
+
+    def forget(self, job: Job) -> None:
+        """Remove the row of a job, and that of its night and day with the last job of that day. Safe to repeat.
+
+        Four requests. A job that joins the night meanwhile has written the night's row anew, so that stays.
+        """
+        night = night_of(job) or ALL
+        key = _key_of_day(night, job.accepted_at)
+        with expecting_an_answer(f"remove job {job.job!r} from night {job.night!r}"):
+            self._table.delete_entity(night, job.job)
+            with suppress(ResourceNotFoundError, ResourceModifiedError):
+                listed = self._table.get_entity(ALL, key)
+                words, values = "PartitionKey eq @night", {"night": night}
+                left = self._table.query_entities(
+                    words, parameters=values, select=["accepted_at"], results_per_page=MOST
+                )
+                days = {
+                    _key_of_day(night, datetime.fromisoformat(row["accepted_at"])) for row in next(left.by_page(), ())
+                }
+                if key not in days:
+                    self._table.delete_entity(
+                        listed, etag=listed.metadata["etag"], match_condition=MatchConditions.IfNotModified
+                    )
 
     def list_newest(self, most: int) -> list[str]:
         """Return the names of the latest nights, the newest first. One request."""

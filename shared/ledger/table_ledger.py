@@ -239,6 +239,11 @@ class JobList:
             self._nights.begin(job)
         self.tell(job)
 
+    def forget_night(self, job: Job) -> None:
+        """Remove the line of a job in its night, if it names one. Safe to repeat."""
+        if self._nights is not None and job.night is not None:
+            self._nights.forget(job)
+
     def list_nights(self, most: int) -> list[str]:
         """Return the names of the latest nights by one request, the newest first."""
         return [] if self._nights is None else self._nights.list_newest(most)

@@ -4,6 +4,7 @@ Reading order:
 
 - `audit`: a row before the effect, its result after
 - `gate_acts`: gates are opened and closed; all gates, with the work behind each
+- `forecast`: the jobs, seconds and price of an opening. `forecast_check` compares it with what happened
 - `timetable_acts`: timetables are set and ended, and their next opening is planned
 - `job_acts`: jobs are paused and resumed, rules put in force; a job with everything around it, and the lines that it made
 - `erase_acts`: jobs are erased. `keeping` says what the account keeps of removed blobs
@@ -45,8 +46,13 @@ from shared.operating.finding import (
 )
 from shared.operating.forecast import (
     Forecast as Forecast,
+    ForecastNote as ForecastNote,
     GateForecaster as GateForecaster,
+    Happened as Happened,
+    describe_check as describe_check,
+    note_forecast as note_forecast,
 )
+from shared.operating.forecast_check import ForecastCheck as ForecastCheck
 from shared.operating.gate_acts import (
     GateActResult as GateActResult,
     GateReader as GateReader,
@@ -77,11 +83,14 @@ from shared.operating.keeping import find_immutable as find_immutable, read_keep
 from shared.operating.night_acts import (
     MOST_ACTS as MOST_ACTS,
     NightAct as NightAct,
+    NightSum as NightSum,
     act_on_night as act_on_night,
+    add_bills as add_bills,
     choose_jobs as choose_jobs,
-    count_ended as count_ended,
     explain_line as explain_line,
     judge_night as judge_night,
+    put_in_order as put_in_order,
+    sum_up as sum_up,
 )
 from shared.operating.parked_acts import (
     MOST_LINES as MOST_LINES,

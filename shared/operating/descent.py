@@ -34,7 +34,10 @@ def describe_sources(ledger: Ledger, job: Job) -> Iterator[str]:
     for name, revision in job.used.items():
         found = ledger.read(name)
         if found is not None and found.revision != revision:
-            yield f"{name} is at revision {found.revision} now, this job used {revision}"
+            yield (
+                f"{name} is at revision {found.revision} now, this job used {revision}: sluice jobs rerun {job.job} takes "
+                "the newest"
+            )
 
 
 def list_made_from(ledger: Ledger, job: Job) -> list[Job]:

@@ -6,22 +6,26 @@ allow work them off. What the workload calls is not known here, nor jobs that co
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from decimal import Decimal
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
 from itertools import islice
 from typing import Final
 
 from shared.azure import governors_of_work
 from shared.concurrency import Fleet, FleetTable, Observation, decide_tasks
 from shared.gate import HeldEntry, HeldTable
-from shared.ledger import JobList, JobState, Listed, Wanted
+from shared.ledger import CLOSED, Job, JobList, JobState, Listed, Wanted
 from shared.pipeline import Speed, Speeds
 from shared.topology import submission_queue
-from shared.usage import Prices, add, price, requests_of_chunks, take_counts
+from shared.usage import Prices, add, bill_of, count_requests, price, requests_of_job, requests_of_rerun
 
 #: Held rows that are read, and lines of the list beside them, a request for a thousand.
 MOST_HELD: Final = 5_000
 _PAGE: Final = 1_000
+#: The detail of an act that has its forecast.
+DETAIL: Final = "forecast"
+#: Stands for an end that is not known.
+_UNKNOWN: Final = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +81,16 @@ class Forecast:
         return any(job.items is None for job in self.jobs)
 
     @property
-    def seconds(self) -> float | None:
-        """Seconds until all have ended. None: a speed is not known."""
+    def ends(self) -> datetime | None:
+        """When all have ended. None: a speed is not known."""
         ends = [job.ends for job in self.jobs]
         known = [end for end in ends if end is not None]
-        return (max(known) - self.now).total_seconds() if known and len(known) == len(ends) else None
+        return max(known) if known and len(known) == len(ends) else None
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds until all have ended. None: a speed is not known."""
+        return None if self.ends is None else (self.ends - self.now).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +141,7 @@ def forecast(  # noqa: PLR0913, PLR0917 - each is read from another place
     decision = decide_tasks(fleet.rules, wanted, governors_of_work(fleet.governors), None, None, now)
     order = {row.id: row.order((mean or 0.0) / max(1, decision.tasks)) for row in held}
     ordered = sorted(jobs, key=lambda job: order[job.job])
-    usage = add(requests_of_chunks(chunks), take_counts(chunks))
+    usage = add(*(requests_of_job(row.chunks) for row in held))
     return Forecast(
         jobs=_time_jobs(ordered, waiting * (mean or 0.0), decision.tasks, now),
         others=len(read) - len(held),
@@ -173,3 +182,78 @@ def _time_jobs(jobs: Sequence[JobForecast], before: float, tasks: int, now: date
         ends = now + timedelta(seconds=max(seconds, work / tasks))
         found.append(JobForecast(job.job, job.chunks, job.items, job.deadline, job.chunk_seconds, ends))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastNote:
+    """A forecast as the audit keeps it: `<jobs> <end or -> <amount> <currency> <billed before>`."""
+
+    jobs: int
+    ends: datetime | None
+    amount: Decimal
+    currency: str
+    #: The price of what its job had requested before the act.
+    before: Decimal = Decimal()
+
+    def __str__(self) -> str:
+        ends = _UNKNOWN if self.ends is None else self.ends.astimezone(UTC).isoformat(timespec="seconds")
+        return f"{self.jobs} {ends} {self.amount:f} {self.currency} {self.before:f}"
+
+
+def note_forecast(found: Forecast, prices: Prices) -> dict[str, str]:
+    """Return the detail of the act that this is the forecast of. Empty: it starts no job."""
+    if not found.jobs:
+        return {}
+    return {DETAIL: str(ForecastNote(len(found.jobs), found.ends, found.amount, prices.currency))}
+
+
+def read_note(text: str) -> ForecastNote | None:
+    """Read the detail. None: another version wrote it."""
+    try:
+        jobs, ends, amount, currency, before = text.split(" ")
+        at = None if ends == _UNKNOWN else datetime.fromisoformat(ends)
+        return ForecastNote(int(jobs), at, Decimal(amount), currency, Decimal(before))
+    except (ValueError, InvalidOperation):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """How far the jobs have come that an opening started, and what they cost so far."""
+
+    jobs: int
+    ended: int
+    #: When the last of them has ended. None: not all have.
+    ended_at: datetime | None
+    amount: Decimal
+
+
+def describe_check(note: ForecastNote, happened: Happened) -> str:
+    """Say what was forecast, and what happened."""
+    ends = "no end" if note.ends is None else f"{note.ends:%H:%M:%S}"
+    said = f"forecast {ends}, {note.amount:.7f} {note.currency}"
+    cost = f"{happened.amount:.7f} {note.currency}"
+    if happened.ended_at is None:
+        return f"{said}; so far {happened.ended} of {note.jobs} jobs ended, {cost}"
+    return f"{said}; happened {happened.ended_at:%H:%M:%S}, {cost}"
+
+
+def forecast_rerun(job: Job, fleet: Fleet, prices: Prices, now: datetime) -> dict[str, str]:
+    """Return the detail of another run of a job, at the speed of the run before. Empty: its plan is made anew."""
+    if not job.chunks:
+        return {}
+    row = HeldEntry(gate="", id=job.job, epoch=0, queue=submission_queue(), message="", held_at=now, chunks=job.chunks)
+    line = Listed(job.job, job.accepted_at, job.workload, job.gate, items=job.items, chunks=job.chunks)
+    ran = job.totals.items
+    speeds = {job.workload: Speed(milliseconds=job.milliseconds, items=ran)} if ran and job.milliseconds else {}
+    found = forecast([row], {job.job: line}, speeds, fleet, prices, now)
+    amount = price(requests_of_rerun(job.chunks), prices).total
+    before = price(count_requests(job), prices).total
+    return {DETAIL: str(ForecastNote(1, found.ends, amount, prices.currency, before))}
+
+
+def check_rerun(job: Job, note: ForecastNote, prices: Prices) -> tuple[ForecastNote, Happened]:
+    """Return the forecast of another run of a job, and how far that is."""
+    is_over = job.state in CLOSED
+    spent = bill_of(job, prices).total - note.before
+    return note, Happened(1, int(is_over), job.finished_at if is_over else None, spent)

@@ -6,7 +6,7 @@ The list has the ETag of each blob. A reader that is kept reads a gate's blob ag
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -80,18 +80,20 @@ class Operator:
         why: str = "",
         once: bool = False,
         seed: str = "",
+        forecast: Mapping[str, str] | None = None,
         seen: Reading | None = None,
         named: ActKey | None = None,
     ) -> GateActResult:
         """Open the gate now. `once`: it closes again after the held work of this epoch. `seed`: its orders are drawn by it.
 
-        `seen`: only if the gate is as the person saw it, else raise ActStaleError. `named`: see AuditTable.record.
+        `forecast`: that of it, which the audit keeps. `seen`: only if the gate is as the person saw it, else raise ActStaleError. `named`: see AuditTable.record.
         """
         # Before the opening, so that its signal does not wait for a connection.
         self._signals.connect(CONNECTS_WITHIN)
         now = self._clock.now()
         opening = Opening(at=now, by=by, why=why, once=once, seed=seed)
         details = ({"once": "yes"} if once else {}) | ({"seed_sha256": hash_seed(seed)} if seed else {})
+        details |= forecast or {}
         with self._audit.record(AuditedAct(by, "gate open", check_name(gate), why, details), named) as command:
             displaced: Opening | None = None
 

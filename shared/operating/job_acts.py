@@ -50,9 +50,11 @@ from shared.ledger import (
     rerun,
     resume,
     stop,
+    takes_newest,
 )
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
 from shared.operating.descent import describe_sources, describe_waiting, list_made_from
+from shared.operating.forecast import DETAIL, ForecastNote, Happened, check_rerun, forecast_rerun, read_note
 from shared.parked import (
     ACCEPT,
     DOOR,
@@ -69,6 +71,7 @@ from shared.pipeline import GRACE, FinishCall, Halts, Outputs, ReadyTable, Total
 from shared.refusals import Reason
 from shared.signals import Signals
 from shared.topology import work_queues_of
+from shared.usage import load as load_prices
 from shared.zstd import ZstdFile
 
 
@@ -172,8 +175,10 @@ class JobOperator:
 
         `revision`: only if the job is at this one, else raise ActStaleError; one that this began already stays unchanged.
         `lines`: see `rerun` of the ledger. The outputs of the run before stay, and its open parked entries are closed.
+        A job that was made from others takes their newest revisions, as soon as these are complete. One request for each.
         """
         job, now = self._find(job_id, "rerun"), self.clock.now()
+        newest = takes_newest(job, {name: self.ledger.read(name) for name in job.used})
         saw = job.revision if revision is None else revision
 
         def decide(job: Job) -> Job:
@@ -185,18 +190,21 @@ class JobOperator:
                 raise ActStaleError(f"job {job_id!r} is at revision {job.revision}, you saw {saw}; nothing was done")
             if refused := refuse_rerun(job):
                 raise JobStateError(f"could not rerun job {job_id!r}: {refused}")
-            return rerun(job, now, lines=lines)
+            return rerun(job, now, lines=lines, newest=newest)
 
         # Refused before anything is written.
         decide(job)
-        if before := self.halts.check_room(job_id).of_before(_KNOW_RERUNS, now):
+        fleet = self.halts.check_room(job_id)
+        if before := fleet.of_before(_KNOW_RERUNS, now):
             raise JobStateError(
                 f"could not rerun job {job_id!r}: {len(before)} processes of before {_KNOW_RERUNS} work now, and take the "
                 "results of the run before for those of the new one: wait until they are gone; nothing was done"
             )
-        with self.audit.record(AuditedAct(by, "job rerun", job_id, why), named) as command, counting():
+        foretold = {} if newest else forecast_rerun(job, fleet, load_prices(), now)
+        with self.audit.record(AuditedAct(by, "job rerun", job_id, why, foretold), named) as command, counting():
             # The tick looks at a job that has ended no more, and would take a pointer that is due for one to its end.
-            self.pending.add_all([Pointer(DISPATCH_POINTER, now, job_id), Pointer(JOB_POINTER, now + GRACE, job_id)])
+            later = Pointer(WAIT_POINTER if newest else JOB_POINTER, now + GRACE, job_id)
+            self.pending.add_all([later] if newest else [Pointer(DISPATCH_POINTER, now, job_id), later])
             begun = self.halts.change(job, decide, tried="run the job again")
             command.result = "gone" if begun is None else f"revision {begun.revision}, {begun.state.value}"
             if begun is None:
@@ -298,6 +306,8 @@ class JobLook:
     sources: Sequence[str] = ()
     #: The jobs that were made from it, or will be.
     made: Sequence[str] = ()
+    #: The forecast of its last rerun, and what happened.
+    checked: tuple[ForecastNote, Happened] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,6 +319,7 @@ class JobReader:
     parked: ParkedTable
     queues: QueueServiceClient
     ready: ReadyTable
+    audit: AuditTable
     #: The number of work queues of the installation.
     work_queues: int
 
@@ -318,13 +329,25 @@ class JobReader:
         if job is None:
             return JobLook(None, refused=refused)
         made = [one.job for one in list_made_from(self.ledger, job)]
-        look = JobLook(job, refused=refused, sources=list(describe_sources(self.ledger, job)), made=made)
+        sources, checked = list(describe_sources(self.ledger, job)), self._check_rerun(job)
+        look = JobLook(job, refused=refused, sources=sources, made=made, checked=checked)
         if job.state in CLOSED:
             return look
         if job.awaits_others:
             return replace(look, waits=describe_waiting(self.ledger, job))
         retried, queues, older = self._list_retried(job), self._read_queues(job), self._count_older(job)
         return replace(look, retried=retried, queues=queues, older=older)
+
+    def _check_rerun(self, job: Job) -> tuple[ForecastNote, Happened] | None:
+        """Compare the forecast of a job's last rerun. One request for a job that ran again."""
+        begun = next((one.at for one in job.story if job.run_from and one.revision == job.run_from), None)
+        if begun is None:
+            return None
+        acts = self.audit.of_target(f"{begun.astimezone(UTC):%Y-%m}", job.job)
+        result = f"revision {job.run_from},"
+        noted = [one.act.details.get(DETAIL, "") for one in acts if one.act.result.startswith(result)]
+        note = read_note(noted[-1]) if noted else None
+        return None if note is None else check_rerun(job, note, load_prices())
 
     def list_refused(self, job_id: str) -> list[Entry]:
         """Return the open entries at the door that claim the job. One request."""

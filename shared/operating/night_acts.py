@@ -1,16 +1,22 @@
 """Acts of a person on all jobs of a night: each job by itself, audited each, and safe to repeat.
 
 The rows of the night say which jobs there are and which have ended; each act reads the row of its job.
+
+The sum of a night, and its jobs in the order in which they wait for each other, by its rows alone.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
 from enum import StrEnum
 from typing import Final
 
+from shared.azure import Charge
 from shared.errors import JobStateError
-from shared.ledger import CLOSED, Job, JobState, NightLine, is_failed_entirely
+from shared.ledger import CLOSED, Job, JobState, NightLine, is_failed_entirely, read_progress
 from shared.operating.job_acts import JobOperator
+from shared.usage import Prices, add, price, take_counts
 
 #: Jobs of one act. So many may be halted at a time, too.
 MOST_ACTS: Final = 500
@@ -110,8 +116,60 @@ def act_on_night(operator: JobOperator, jobs: Sequence[str], act: NightAct, *, b
             yield Acted(job, str(refusal), is_done=False)
 
 
-def count_ended(lines: Sequence[NightLine]) -> tuple[int, int]:
-    """Return how many transactions of a night have ended, and how many it has so far."""
+@dataclass(frozen=True, slots=True)
+class NightSum:
+    """All jobs of a night together."""
+
+    state: str
+    jobs: int
+    #: Transactions that have ended, and all of them so far.
+    ended: int
+    items: int
+    #: When the last job ends at the rates so far. None: one of them has no rate yet, or all have ended.
+    ends: datetime | None
+    #: The first of their deadlines.
+    due: datetime | None
+    amount: Decimal
+
+    @property
+    def share(self) -> str:
+        """How much has ended, in words."""
+        return f"{100 * self.ended / self.items:.0f} %" if self.items else "0 %"
+
+
+def sum_up(lines: Sequence[NightLine], prices: Prices, now: datetime) -> NightSum:
+    """Return the sum of a night."""
     ended = sum(one.accepted + one.rejected + one.parked for one in lines)
     closed = sum(one.listed.items for one in lines if one.listed.state in CLOSED)
-    return max(ended, closed), sum(one.listed.items for one in lines)
+    left = [read_progress(one.listed, now).predicted for one in lines if one.listed.state not in CLOSED]
+    known = [one for one in left if one is not None]
+    return NightSum(
+        state=judge_night(lines),
+        jobs=len(lines),
+        ended=max(ended, closed),
+        items=sum(one.listed.items for one in lines),
+        ends=max(known) if known and len(known) == len(left) else None,
+        due=min((one.listed.deadline for one in lines if one.listed.deadline), default=None),
+        amount=add_bills(lines, prices),
+    )
+
+
+def add_bills(lines: Sequence[NightLine], prices: Prices) -> Decimal:
+    """Return the bills of these jobs together, as far as they have come."""
+    metered = ({Charge.parse(text): number for text, number in one.requests.items()} for one in lines)
+    taken = (take_counts(one.listed.ended_chunks) for one in lines)
+    return price(add(*metered, *taken), prices).total
+
+
+def put_in_order(lines: Sequence[NightLine]) -> list[list[NightLine]]:
+    """Return the jobs that wait for no other of the night, then those that wait for these, and so on.
+
+    Those that wait for each other in a circle come last, together.
+    """
+    left, found = {one.listed.job: one for one in lines}, list[list[NightLine]]()
+    while left:
+        ready = [one for one in left.values() if not any(name in left for name in one.waits)] or list(left.values())
+        found.append(ready)
+        for one in ready:
+            del left[one.listed.job]
+    return found

@@ -14,7 +14,14 @@ from typing import Final
 
 from shared.clock import Clock, all_tried
 from shared.concurrency import FleetTable
-from shared.errors import ActStaleError, ContentionError, NotParkedError, RefusedError, StorageUnavailableError
+from shared.errors import (
+    ActStaleError,
+    ContentionError,
+    JobStateError,
+    NotParkedError,
+    RefusedError,
+    StorageUnavailableError,
+)
 from shared.grammar import NAME, room_job
 from shared.ledger import Ledger
 from shared.messages import ChunkMessage
@@ -137,9 +144,14 @@ class ParkedOperator:
         seen: str | None = None,
         named: ActKey | None = None,
     ) -> Replay:
-        """Write the row of a replay that any process may step. `seen`, `named`: as for `discard`."""
+        """Write the row of a replay that any process may step. `seen`, `named`: as for `discard`.
+
+        Raise JobStateError if all entries are of one job that was stopped.
+        """
         selection, entries = self._find_as_seen(selection, seen)
-        now = self.clock.now()
+        chosen, now = choose(entries, pace), self.clock.now()
+        if refused := self.replayer.refuse(chosen):
+            raise JobStateError(f"could not replay {selection}: {refused}")
         replay = Replay(
             id=name_replay(named.at if named else now, named.nonce if named else secrets.token_hex(4)),
             who=by,
@@ -147,7 +159,7 @@ class ParkedOperator:
             asked_at=now,
             selection=selection.outlast(entries),
             pace=pace,
-            entries=len(choose(entries, pace)),
+            entries=len(chosen),
             moved_at=now,
         )
         details = {"entries": str(replay.entries), "replay": replay.id}

@@ -215,6 +215,15 @@ class Replayer:
             return ReplayFate.SKIPPED if closed is None else ReplayFate.DONE_BEFORE
         return self._put_back(stage, now, body)
 
+    def refuse(self, entries: Sequence[Entry]) -> str:
+        """Say why a replay of these is refused as a whole, or nothing: all are of one job that is closed for good."""
+        if len({entry.job for entry in entries}) != 1:
+            return ""
+        try:
+            return self._stages.find(entries[0].stage).refuse(entries[0])
+        except NotParkedError:
+            return ""
+
     def put_back(self, entry: Entry, body: bytes) -> None:
         """Put a message on its queue that has no row. Raise NotParkedError if it cannot be sent unchanged."""
         if entry.about == NO_JOB and is_nameless(body):
@@ -222,6 +231,10 @@ class Replayer:
         self._stages.find(entry.stage).put_back(entry, body)
 
     def _put_back(self, stage: Stage, entry: Entry, body: bytes) -> ReplayFate | None:
+        if why := stage.refuse(entry):
+            # No later replay meets it.
+            self._table.change(entry, replace(entry, state=EntryState.DISCARDED, note=why))
+            return ReplayFate.REFUSED
         marked = self._table.change(entry, replace(entry, state=EntryState.REPLAYING, replays=entry.replays + 1))
         if marked is None:
             return ReplayFate.SKIPPED

@@ -128,6 +128,8 @@ class Stage:
     wakes: bool = False
     #: Whether a replay closes an entry whose effect is there already, and does not send it.
     is_read_first: bool = False
+    #: Says why nothing can come of an entry any more, or nothing. A replay then closes it with these words.
+    refuse: Callable[[Entry], str] = lambda _entry: ""
     #: Returns the bytes of a message that may be stored. Its own results stay as they are.
     keep: Callable[[bytes], bytes] = bytes
 

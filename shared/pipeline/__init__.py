@@ -107,6 +107,7 @@ from shared.pipeline.segments import (
 from shared.pipeline.settle import (
     Settled as Settled,
     Settler as Settler,
+    explain_seal as explain_seal,
     find_done as find_done,
     settle_stage as settle_stage,
 )

@@ -87,6 +87,8 @@ class Retention:
     parked: ParkedTable
     pending: PendingTable
     bytes: JobBytes
+    #: Removes a job's line in its night.
+    forget_night: Callable[[Job], object]
     clock: Clock
     period: timedelta
 
@@ -115,7 +117,9 @@ class Retention:
                 # After a group, not before it: each call removes something, however late it is.
                 if self.clock.monotonic() >= until:
                     return False
-            if not is_second:
+            if is_second:
+                self.forget_night(job)
+            else:
                 self.pending.add(replace(pointer, due=self.clock.now() + LATER, note=SECOND_CHECK))
         self.pending.remove(pointer)
         return True

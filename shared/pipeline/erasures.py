@@ -63,7 +63,9 @@ class Erasures:
             if not self._prove(job, now, looks=2 if is_second else 1):
                 # The later pointer first: no erased job may be that the tick cannot find.
                 self.pending.add(replace(pointer, due=max(now + AGAIN, (job.erased_at or now) + PASSES)))
-            elif not is_second:
+            elif is_second:
+                self.remains.list.forget_night(job)
+            else:
                 self.pending.add(replace(pointer, due=now + SECOND_CHECK_AFTER, note=_SECOND))
         self.pending.remove(pointer)
 

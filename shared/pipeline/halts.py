@@ -17,8 +17,9 @@ from typing import Final
 from shared.clock import LOST_RACES, Clock, Retry
 from shared.concurrency import Fleet, FleetTable
 from shared.errors import TooManyHaltsError
-from shared.ledger import Fronts, Job, Ledger, Turn, Written, change, is_halted, over_since, read_turn
+from shared.ledger import Fronts, Job, JobState, Ledger, Turn, Written, change, is_halted, over_since, read_turn
 from shared.pending import HALT_POINTER, Pending, Pointer
+from shared.telemetry import events, tell
 
 #: Longer than any writer needs between its pointer and the halt row.
 GRACE: Final = timedelta(minutes=3)
@@ -89,6 +90,7 @@ class HaltFollower:
             if noted is None:
                 # From now on: what was put for this number was put until then.
                 halts.fleet.halt(job.job, job.halts)
+                _tell_halted(job)
             turn = noted or Turn(now, job.chunks)
             is_over = self.fronts(job).is_over(job.job, turn)
             since = over_since(turn, noted, now) if is_over else None
@@ -99,3 +101,19 @@ class HaltFollower:
                 return
         halts.lift(pointer.id)
         pending.remove(pointer)
+
+
+def _tell_halted(job: Job) -> None:
+    """Log the halt once for each number, apart from a crash."""
+    tell(events.MESSAGES_HALTED, job=job.job, state=job.state.value, halts=job.halts)
+    if job.state is JobState.STOPPED:
+        ways = job.totals
+        tell(
+            events.JOB_STOPPED,
+            job=job.job,
+            by=job.by,
+            accepted=ways.accepted.items,
+            rejected=ways.rejected.items,
+            parked=ways.parked.items,
+            not_run=job.not_run,
+        )

@@ -256,7 +256,17 @@ def settle_stage(ledger: Ledger, send: SendResult) -> Stage:
         identify=lambda delivery: identify_message(SETTLE, delivery.body),
         put_back=put_back,
         has_landed=lambda entry: is_chunk_done(ledger, entry.job, entry.chunk, entry.revision),
+        refuse=lambda entry: explain_seal(ledger, entry.job),
     )
+
+
+def explain_seal(ledger: Ledger, job: str) -> str:
+    """Say why nothing of a job counts any more, or nothing. A row that this version cannot read is not closed. One request."""
+    with suppress(LedgerError, NewerVersionError):
+        found = ledger.read(job)
+        if found is not None and found.state in SEALED:
+            return f"job is {found.state}: {'rerun it' if found.state is JobState.STOPPED else 'its payload is gone'}"
+    return ""
 
 
 def find_done(ledger: Ledger, job: str, chunk: int | None, revision: int | None) -> ChunkRow | None:

@@ -122,6 +122,8 @@ class Succession:
     def look(self, job: Job, until: float | None = None) -> Placed:
         """Let a job start if all that it waits for have ended. Else write its name where the next hint comes from."""
         walk = self._walk(job)
+        if not walk.broken and walk.at < len(job.waits):
+            tell(events.JOB_WAITS, job=job.job, other=job.waits[walk.at], left=len(job.waits) - walk.at)
         return self._go_on(job, walk, until)
 
     def follow(self, pointer: Pointer, until: float) -> None:

@@ -7,7 +7,7 @@ from shared.messages import ChunkMessage, Delivery, FinishStep, PortionMessage, 
 from shared.parked import NO_JOB, Claim, Entry, PutOnQueue, Stage, identify_message, mark_again, read_message
 from shared.pipeline.aside import TRANSACTIONS
 from shared.pipeline.results import QUEUE, SendResult
-from shared.pipeline.settle import find_done, is_chunk_done
+from shared.pipeline.settle import explain_seal, find_done, is_chunk_done
 from shared.topology import is_work_queue
 
 #: Names of the stages; they are stored.
@@ -19,6 +19,10 @@ LONGEST_REASON: Final = 200
 
 def work_stages(ledger: Ledger, put: PutOnQueue, send: SendResult) -> tuple[Stage, Stage, Stage]:
     """Return the stages of the work queues: finishes with their segments and shards, what was set aside, chunks and all else."""
+
+    def refuse(entry: Entry) -> str:
+        return "" if entry.job == NO_JOB else explain_seal(ledger, entry.job)
+
     finish = Stage(
         name=FINISH,
         # A finish message may also be on the bus, by mistake. Its entry belongs to its job nevertheless.
@@ -28,6 +32,7 @@ def work_stages(ledger: Ledger, put: PutOnQueue, send: SendResult) -> tuple[Stag
         has_landed=lambda entry: _is_finished(ledger, entry),
         remedy="correct the workload or what it depends on, deploy, resume the job, then replay",
         wakes=True,
+        refuse=refuse,
     )
 
     def report(entry: Entry, claim: Claim, body: bytes) -> None:
@@ -47,6 +52,7 @@ def work_stages(ledger: Ledger, put: PutOnQueue, send: SendResult) -> tuple[Stag
         has_landed=lambda entry: _has_passed(ledger, entry),
         is_read_first=True,
         wakes=True,
+        refuse=refuse,
     )
     process = Stage(
         name=PROCESS,
@@ -56,6 +62,7 @@ def work_stages(ledger: Ledger, put: PutOnQueue, send: SendResult) -> tuple[Stag
         has_landed=lambda entry: is_chunk_done(ledger, entry.job, entry.chunk, entry.revision),
         on_parked=report,
         wakes=True,
+        refuse=refuse,
     )
     return finish, transactions, process
 

@@ -106,6 +106,25 @@ JOB_PAUSED: Final = LogEvent(
     remedy="`sluice jobs show JOB` says why; correct the cause, replay the parked entries, then `sluice jobs resume JOB`",
     alert=Alert(severity=Severity.ERROR),
 )
+JOB_STOPPED: Final = LogEvent(
+    name="sluice.job.stopped",
+    level=INFO,
+    fields=("job", "by", "accepted", "rejected", "parked", "not_run"),
+    meaning="a person ended a job for good, with these numbers; the tick logs it minutes later, and the audit says why",
+)
+JOB_WAITS: Final = LogEvent(
+    name="sluice.job.waits",
+    level=INFO,
+    fields=("job", "other", "left"),
+    meaning="a job waits for another one, and for so many in all; logged at its acceptance and after each hint",
+    remedy="`sluice jobs show JOB` says why the other one has not ended",
+)
+MESSAGES_HALTED: Final = LogEvent(
+    name="sluice.messages.halted",
+    level=INFO,
+    fields=("job", "state", "halts"),
+    meaning="the chunk messages of a job are taken out of the work queues, because it is paused, stopped or erased",
+)
 JOB_FINISHED: Final = LogEvent(
     name="sluice.job.finished",
     level=INFO,

@@ -16,6 +16,7 @@ from shared.usage.bill import (
     Prices as Prices,
     add as add,
     bill_of as bill_of,
+    count_requests as count_requests,
     load as load,
     price as price,
     take_counts as take_counts,
@@ -46,4 +47,6 @@ from shared.usage.month import (
     polling_seconds as polling_seconds,
     price_idle_month as price_idle_month,
     requests_of_chunks as requests_of_chunks,
+    requests_of_job as requests_of_job,
+    requests_of_rerun as requests_of_rerun,
 )

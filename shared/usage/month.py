@@ -222,6 +222,10 @@ LEAST: Final = timedelta(days=1)
 OF_A_CHUNK: Final = useful(queue=1)
 #: The requests that a group of chunks shares: its results are written and read together, and its rows are written.
 OF_A_GROUP: Final = useful(table=1, blob_write=1, blob_read=1)
+#: The requests of a job beside those: it is accepted, held, started, and finished.
+OF_A_JOB: Final = useful(table=17, blob_write=4, blob_read=5, blob_list=1, blob_other=1)
+#: The requests of a job that runs again, beside those of each chunk, whose transactions are read once more.
+OF_A_RERUN: Final = useful(table=18, blob_write=3, blob_read=1, blob_list=1)
 #: The number of chunks of such a group.
 CHUNKS_OF_A_GROUP: Final = 30
 
@@ -288,6 +292,16 @@ def requests_of_chunks(chunks: int) -> RequestCounts:
     groups = -(-chunks // CHUNKS_OF_A_GROUP)
     own = {charge: number * chunks for charge, number in OF_A_CHUNK.items()}
     return add(own, {charge: number * groups for charge, number in OF_A_GROUP.items()})
+
+
+def requests_of_job(chunks: int) -> RequestCounts:
+    """Return the requests of a whole job, as its bill has them at its end."""
+    return add(OF_A_JOB, requests_of_chunks(chunks), take_counts(chunks))
+
+
+def requests_of_rerun(chunks: int) -> RequestCounts:
+    """Return the requests that another run of a job adds to its bill."""
+    return add(OF_A_RERUN, useful(queue=chunks, blob_read=chunks), take_counts(chunks))
 
 
 def forecast_month(demand: WorkVolume, installation: Installation, prices: Prices) -> Month:

@@ -14,7 +14,18 @@ from shared.concurrency.rules import SAMPLE
 from shared.ledger import JobState
 from shared.watch import Act, Need, NeedKind
 from tests.browser.conftest import AXE, check_page, check_pages
-from tests.console.fillings import NOON, decide, fill_day, hold, make_entry, make_job, park, put_job, put_messages
+from tests.console.fillings import (
+    NOON,
+    decide,
+    fill_day,
+    fill_night,
+    hold,
+    make_entry,
+    make_job,
+    park,
+    put_job,
+    put_messages,
+)
 from tests.console.hostile import TEXTS
 from tests.waiting import LIMIT
 from tools.local.paths import ROOT
@@ -29,6 +40,8 @@ PAGES = (
     "/jobs",
     "/job/usage-0412",
     "/job/invoices-11",
+    "/nights",
+    "/night/n-1124",
     "/gates",
     "/gate/nightly",
     "/parked",
@@ -48,6 +61,7 @@ def filled(served):
     late = {"deadline": NOON + timedelta(minutes=4), "gate": "nightly"}
     put_job(stores, make_job("usage-0412", chunks=800, done=311, parked=1, **late))
     put_job(stores, make_job("invoices-11", chunks=40, done=22, parked=6, state=JobState.PAUSED))
+    fill_night(stores, "n-1124")
     hold(stores, "nightly", 5)
     hold(stores, "nihgtly", 3)
     stores.gate_operator.schedule("nightly", NOON + timedelta(hours=2), by="dana", why="month end")

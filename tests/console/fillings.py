@@ -12,6 +12,7 @@ from shared.concurrency.rules import Observation
 from shared.gate.held import HeldEntry
 from shared.grammar import amounts
 from shared.ledger import ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Totals
+from shared.ledger.records import Sources
 from shared.parked.entry import Entry, chunk_key
 from shared.pending import JOB_POINTER, Pointer
 from shared.pipeline.sweep import warn
@@ -63,6 +64,17 @@ def put_job(stores, job, *, is_open=True):
     if is_open:
         stores.pending.add(Pointer(JOB_POINTER, NOON + timedelta(minutes=5), job.job))
     return stored
+
+
+def fill_night(stores, night):
+    """Store two files that are rated, one of which is paused, and an invoice run that waits for both. Return their names."""
+    names = f"{night}-rate-1", f"{night}-rate-2", f"{night}-invoice"
+    ended = {"state": JobState.COMPLETE, "finished_at": NOON, "waiters": (names[2],), "done": 10}
+    paused = {"state": JobState.PAUSED, "problem": "wrong tariff", "by": "kim", "done": 4}
+    waits = {"state": JobState.HELD, "waits": names[:2], "from_jobs": Sources(2, {}), "plan": None}
+    for name, more in zip(names, (ended, paused, waits), strict=True):
+        put_job(stores, make_job(name, night=night, **more), is_open=False)
+    return names
 
 
 def make_entry(job, chunk, **changes):

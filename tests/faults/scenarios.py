@@ -499,6 +499,27 @@ def rerun(world, app):
     app.host().run()
 
 
+def moved_source(world, app):
+    """Have a job that was made from another, which has run again since."""
+    made_from(world, app)
+    come_to_rest(world, app)
+    app.stores.job_operator.rerun(A, by="ann", why="tariff corrected", revision=1)
+    come_to_rest(world, app)
+
+
+def rerun_newest(world, app):
+    """Have a person run the second one again, which takes what the first one made since."""
+    app.plan.stage = "act"
+    app.stores.job_operator.rerun(B, by="ann", why="tariff corrected", revision=1)
+    app.host().run()
+
+
+def rerun_newest_again(world, app):
+    """Do that again under the same revision: it begins no second run."""
+    app.host().run()
+    app.stores.job_operator.rerun(B, by="ann", why="tariff corrected", revision=1)
+
+
 #: Each shop has the mark of a job that is erased. One chunk is rejected in part, of another one few fail, and one fails.
 _SHOP = MARK.decode()
 MARKED_SALES = sales(_SHOP, "", f"{_SHOP}-bad", f"{_SHOP}-bad", _SHOP, f"{_SHOP}-odd")
@@ -957,6 +978,14 @@ SCENARIOS = (
         rerun_again,
         world=WholeWorld,
         revisions={A: (2, 2)},
+        check=breaches_of_rerun,
+    ),
+    Scenario(
+        "rerun of a job from others, of which one moved",
+        moved_source,
+        rerun_newest,
+        rerun_newest_again,
+        revisions={A: (2, 2), B: (2, 2)},
         check=breaches_of_rerun,
     ),
     Scenario(

@@ -5,6 +5,8 @@ A chunk may be parked, and its replay sent in either run. A settler and a finish
 of what they read. The process of the rerun may end before it puts the messages of the new run. What is decided is decided
 by the ledger: `pause`, `rerun`, `settle`, `list_open`, `check_balance`, `finish`.
 
+A job that was made from others, one of which moved, has no plan until it gets the newest lines, and then a chunk less.
+
 Counts: the job's counts are not those of the rows that count.
 Mixed: the job is finished with a row of the run before, or without one of its chunks.
 Replaced: the totals of the run before are gone.
@@ -17,8 +19,8 @@ from typing import NamedTuple
 
 from shared.grammar import run_partition
 from shared.ledger.job_decisions import check_balance, finish, list_open, pause
-from shared.ledger.job_reruns import refuse_rerun, rerun
-from shared.ledger.records import FINISHED, ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Totals
+from shared.ledger.job_reruns import refuse_rerun, rerun, takes_newest
+from shared.ledger.records import FINISHED, ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Sources, Totals
 from shared.ledger.settlement import result_blob, settle
 from shared.messages import PortionMessage, Result
 from tests.model.ledger_model import NEVER_PAUSES, NOW
@@ -48,13 +50,15 @@ class Rules:
     raises_revision: bool = True
     #: Its totals have a partition of their own.
     has_partition: bool = True
+    #: The finish adds up the rows of the last run alone.
+    finish_by_run: bool = True
     #: A settler writes by the version that it read.
     has_etag: bool = True
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Who takes part."""
+    """Who takes part. The acts: `pause`, `rerun`, and `newest`, a rerun of a job whose sources have moved."""
 
     acts: tuple = ("rerun",)
     chunks: int = 2
@@ -78,6 +82,9 @@ class Core(NamedTuple):
     parked: int = 0
     accepted_items: int = 0
     parked_items: int = 0
+    #: How many chunks its newest plan has less than its first one, and whether it waits for that plan.
+    fewer: int = 0
+    waits: bool = False
 
 
 class State(NamedTuple):
@@ -106,17 +113,19 @@ class State(NamedTuple):
 @cache
 def _job(core, chunks):
     totals = Totals(Portion(core.accepted_items), parked=Portion(core.parked_items, unknown=core.parked))
+    number = 0 if core.waits else chunks - core.fewer
     return Job(
-        job="j", content_hash="", workload="w", accepted_at=NOW, started_at=NOW, plan=PlanBlob("p", "e"), chunks=chunks,
-        items=chunks, state=core.state, revision=core.revision, run_from=core.run_from, halts=core.halts,
+        job="j", content_hash="", workload="w", accepted_at=NOW, started_at=NOW, chunks=number, items=number,
+        plan=None if core.waits else PlanBlob("p", "e"), waits=("s",), from_jobs=Sources(1, {}), used={"s": 1},
+        state=core.state, revision=core.revision, run_from=core.run_from, halts=core.halts,
         dispatch_cursor=core.cursor, done=core.done, parked_chunks=core.parked, totals=totals,
     )  # fmt: skip
 
 
-def _core(job):
+def _core(job, fewer=0):
     return Core(
         job.state, job.revision, job.run_from, job.halts, job.dispatch_cursor, job.done, job.parked_chunks,
-        job.totals.accepted.items, job.totals.parked.items,
+        job.totals.accepted.items, job.totals.parked.items, fewer, job.plan is None,
     )  # fmt: skip
 
 
@@ -154,17 +163,18 @@ def _settled(rules, core, rows, result):
     after = list(rows)
     for row in found.rows:
         after[row.chunk] = (row.revision, DONE if row.state is ChunkState.DONE else PARKED)
-    return _core(replace(found.job, run_from=core.run_from)), tuple(after)
+    return _core(replace(found.job, run_from=core.run_from), core.fewer), tuple(after)
 
 
 @cache
-def _rerun(rules, core, chunks):
-    found = rerun(_job(core, chunks), NOW)
+def _rerun(rules, core, chunks, newest):
+    job = _job(core, chunks)
+    found = rerun(job, NOW, newest=newest and takes_newest(job, {"s": replace(job, revision=2)}))
     if not rules.counts_anew:
         found = replace(found, done=core.done, totals=replace(found.totals, accepted=Portion(core.accepted_items)))
     if not rules.raises_revision:
         found = replace(found, revision=core.revision, run_from=core.revision)
-    return _core(found)
+    return _core(found, core.fewer)
 
 
 @cache
@@ -173,11 +183,12 @@ def _may_run_again(core, chunks):
 
 
 @cache
-def _finished(core, revision, rows):
+def _finished(rules, core, revision, rows):
     """Return the row after a finish of these rows at this revision."""
     job = _job(core, len(rows))
-    added = sum((row.totals for row in _stored(rows).values() if job.counts(row)), Totals())
-    return _core(finish(job, revision, check_balance(job, added), NOW))
+    counting = (row for row in _stored(rows).values() if job.counts(row) or not rules.finish_by_run)
+    added = sum((row.totals for row in counting), Totals())
+    return _core(finish(job, revision, check_balance(job, added), NOW), core.fewer)
 
 
 class Model:
@@ -201,6 +212,8 @@ class Model:
 
     def _follow(self, state):
         yield from self._act(state)
+        if state.core.waits and state.core.state is JobState.HELD:
+            yield self._plan(state)
         if state.puts:
             # Its process may also end here: then `_judge` has the tick put them.
             yield self._put(state)
@@ -222,15 +235,21 @@ class Model:
             return
         act, rest, chunks = state.acts[0], state.acts[1:], self._scope.chunks
         if act == "pause":
-            yield state._replace(acts=rest, core=_core(pause(_job(state.core, chunks), "ann", "why")))
+            paused = pause(_job(state.core, chunks), "ann", "why")
+            yield state._replace(acts=rest, core=_core(paused, state.core.fewer))
         elif _may_run_again(state.core, chunks):
             former = state.totals if state.core.state in FINISHED else frozenset()
-            core = _rerun(self._rules, state.core, chunks)
-            yield state._replace(acts=rest, core=core, puts=True, former=state.former | former)
+            core = _rerun(self._rules, state.core, chunks, act == "newest")
+            yield state._replace(acts=rest, core=core, puts=not core.waits, former=state.former | former)
+
+    def _plan(self, state):
+        """Give a job that waits its newest plan, with which it starts."""
+        core = state.core._replace(state=JobState.PLANNING, waits=False, fewer=1)
+        return state._replace(core=core, puts=True)
 
     def _put(self, state):
-        core, chunks = state.core, self._scope.chunks
-        if core.state is not JobState.DISPATCHING:
+        core, chunks = state.core, self._scope.chunks - state.core.fewer
+        if core.state not in {JobState.PLANNING, JobState.DISPATCHING}:
             return state._replace(puts=False)
         messages = frozenset((chunk, core.revision, False) for chunk in range(chunks))
         noted = core._replace(cursor=chunks, state=JobState.RUNNING)
@@ -278,7 +297,7 @@ class Model:
             if totals is not None:
                 yield state._replace(finisher=("end", revision, run_from, rows), totals=totals)
         else:
-            yield idle._replace(core=_finished(state.core, revision, rows))
+            yield idle._replace(core=_finished(self._rules, state.core, revision, rows))
 
     def _published(self, totals, revision, run_from, rows):
         """Return the totals after a finish wrote them behind the fence. None: a later revision has it."""
@@ -289,7 +308,7 @@ class Model:
         return frozenset((name, *found) for name, found in {**known, partition: (revision, rows)}.items())
 
     def _judge(self, state):
-        core, chunks = state.core, self._scope.chunks
+        core, chunks = state.core, self._scope.chunks - state.core.fewer
         counting = [row for row in state.rows if row is not None and row[0] >= core.run_from]
         ends = [end for _, end in counting]
         if (core.done, core.parked) != (ends.count(DONE), ends.count(PARKED)):
@@ -309,10 +328,12 @@ class Model:
                 state = state._replace(core=core, rows=rows, results=state.results - {result})
             core = state.core
             if core.state is JobState.FINISHING:
-                state = state._replace(core=_finished(core, core.revision, state.rows))
+                state = state._replace(core=_finished(self._rules, core, core.revision, state.rows))
             if state.core.state in FINISHED | {JobState.PAUSED}:
                 return ""
-            if state.core.state is JobState.DISPATCHING:
+            if state.core.waits:
+                state = self._plan(state)
+            if state.core.state in {JobState.PLANNING, JobState.DISPATCHING}:
                 state = self._put(state)
             for message in sorted(state.messages):
                 *_, state = self._work(state, message)

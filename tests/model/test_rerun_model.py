@@ -7,6 +7,7 @@ import pytest
 from tests.model.rerun_model import Rules, Scope, search
 
 ENDED, PAUSED = Scope(chunks=1), Scope(acts=("pause", "rerun"), chunks=1, parks=None, replays=0)
+NEWEST = Scope(acts=("pause", "newest"), parks=None, replays=0)
 TWICE = Scope(acts=("rerun", "rerun"), chunks=1, replays=0, losses=0)
 TWO = Scope(doubles=False)
 
@@ -19,11 +20,16 @@ BUGS = {
     "the counts of the run before stay": ("counts_anew", ENDED, "counts"),
     "a rerun keeps the revision": ("raises_revision", ENDED, "counts"),
     "a rerun writes its totals over those of the run before": ("has_partition", ENDED, "replaced"),
+    "the finish adds up rows of the run before": ("finish_by_run", NEWEST, "mixed"),
     "a settler writes what it decided before the rerun": ("has_etag", ENDED, "replaced"),
 }
 
 
-@pytest.mark.parametrize(("scope", "states"), [(ENDED, 15_000), (PAUSED, 800)], ids=["ended", "paused"])
+@pytest.mark.parametrize(
+    ("scope", "states"),
+    [(ENDED, 15_000), (PAUSED, 800), (NEWEST, 5_000), (replace(NEWEST, acts=("newest", "pause", "newest")), 4_000)],
+    ids=["ended", "paused", "newest", "newest twice"],
+)
 def test_a_rerun_ends_with_its_own_rows_alone(scope, states):
     """Late and doubled results, a lost one, replays of either run, slow settlers and finishers, a kill before the messages."""
     found = search(scope)

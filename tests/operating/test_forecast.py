@@ -13,7 +13,7 @@ from shared.gate import HeldEntry
 from shared.ledger import Listed
 from shared.operating.forecast import MOST_HELD, forecast
 from shared.pipeline import Speed
-from shared.usage import add, load, price, requests_of_chunks, take_counts
+from shared.usage import add, load, price, requests_of_job
 from tests.ledger.builders import NOON
 
 PRICES = load()
@@ -44,7 +44,7 @@ def test_jobs_are_worked_off_one_after_the_other_by_the_tasks_that_the_rules_all
         ("b", NOON + timedelta(seconds=4)),
     ]
     assert found.seconds == 4
-    usage = add(requests_of_chunks(20), take_counts(20))
+    usage = add(requests_of_job(10), requests_of_job(10))
     assert (found.requests, found.amount) == (sum(usage.values()), price(usage, PRICES).total)
     assert found.amount > Decimal(0)
 

@@ -4,6 +4,7 @@ from shared.parked.parking import Stages
 from shared.pipeline.accept import accept_stage
 from shared.pipeline.settle import settle_stage
 from shared.pipeline.work_stages import work_stages
+from tests.ledger.memory_ledger import MemoryLedger
 
 
 def ignore(*_):
@@ -11,5 +12,6 @@ def ignore(*_):
 
 
 def stages(ledger=None, put=ignore, send=ignore):
-    """Return the four stages."""
+    """Return the four stages. Without a ledger, no job is known."""
+    ledger = ledger or MemoryLedger()
     return Stages(accept_stage(ledger, put), *work_stages(ledger, put, send), settle_stage(ledger, send))

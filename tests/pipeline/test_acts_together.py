@@ -4,6 +4,9 @@ import pytest
 
 from shared.errors import JobStateError
 from shared.ledger.records import JobState
+from shared.operating.descent import describe_sources
+from shared.pending import WAIT_POINTER
+from shared.workloads import Line
 from tests.pipeline.test_after import night, quick  # noqa: F401 - the installation of these tests
 from tests.pipeline.test_growing_jobs import EACH, JOB, Feed, app  # noqa: F401 - the other installation
 from tests.pipeline.test_pause import tick
@@ -77,18 +80,71 @@ def test_a_source_is_erased_with_what_was_made_from_it(night):  # noqa: F811
     assert night.stores.remains.find(erased) == {}
 
 
-def test_a_job_of_others_runs_again_with_the_lines_that_it_took(night):  # noqa: F811
-    """What its source came to since is said, and is not taken."""
+def test_a_job_of_others_runs_again_with_what_its_sources_made_since(night):  # noqa: F811
+    """Another plan, other ids, and here fewer chunks. The rows of the run before count no more."""
+    night.submit("rate", *"xwyz" * 3)
+    night.submit_jobs("invoice", "rate", sums={"amount": "amount"}, night="n-1")
+    night.run()
+    before = night.read("invoice")
+    night.world.sales.finish = lambda sold: [Line({"shop": "x", "amount": str(sum(one.amount for one in sold))})]
+    night.act("rerun", "rate")
+    night.tick()
+    assert (night.state("rate"), night.read("rate").revision) == (JobState.COMPLETE, 2)
+    assert list(describe_sources(night.stores.ledger, before))[1:] == [
+        "rate is at revision 2 now, this job used 1: sluice jobs rerun invoice takes the newest"
+    ]
+    night.act("rerun", "invoice")
+    night.run()
+    invoice = night.read("invoice")
+    assert (invoice.state, invoice.revision, invoice.used["rate"]) == (JobState.COMPLETE, 2, 2)
+    assert (before.items, invoice.items, invoice.totals.accepted.items) == (12, 1, 1)
+    assert invoice.chunks < before.chunks
+    assert invoice.id_base != before.id_base
+    assert invoice.declared["amount"] == night.read("rate").totals.accepted.sums["amount"]
+    # Nothing moved since: the same plan, and the same numbers.
+    night.act("rerun", "invoice")
+    night.run()
+    again = night.read("invoice")
+    assert (again.state, again.revision, again.plan, again.id_base) == (
+        JobState.COMPLETE,
+        3,
+        invoice.plan,
+        invoice.id_base,
+    )
+
+
+def test_a_job_of_others_waits_for_a_source_that_runs_again(night):  # noqa: F811
+    """And can be paused, stopped and run again meanwhile."""
     night.submit("rate", "x", "y")
     night.submit_jobs("invoice", "rate")
     night.run()
     night.act("rerun", "rate")
-    night.tick()
-    assert (night.state("rate"), night.read("rate").revision) == (JobState.COMPLETE, 2)
-    night.act("rerun", "invoice")
-    night.tick()
+    assert night.act("rerun", "invoice").state is JobState.HELD
+    night.run("work-00")
+    assert (night.state("rate"), night.state("invoice")) == (JobState.RUNNING, JobState.HELD)
+    night.act("stop", "invoice")
+    assert night.act("rerun", "invoice").revision == 3
+    night.world.clock.advance(seconds=11)
+    night.run()
     invoice = night.read("invoice")
-    assert (invoice.state, invoice.revision, invoice.used["rate"]) == (JobState.COMPLETE, 2, 1)
+    assert (invoice.state, invoice.revision, invoice.run_from, invoice.used["rate"]) == (JobState.COMPLETE, 3, 3, 2)
+
+
+def test_a_lost_hint_of_a_rerun_costs_the_time_of_its_pointer(night):  # noqa: F811
+    """The tick looks at the sources."""
+    night.submit("rate", "x", "y")
+    night.submit_jobs("invoice", "rate")
+    night.run()
+    night.act("rerun", "rate")
+    night.run()
+    night.act("rerun", "invoice")
+    night.world.bus.lose()
+    assert night.state("invoice") is JobState.HELD
+    night.tick(minutes=4)
+    night.tick(minutes=2)
+    assert (night.state("invoice"), night.read("invoice").used["rate"]) == (JobState.COMPLETE, 2)
+    night.tick()
+    assert [one for one in night.world._pointers() if one.kind == WAIT_POINTER] == []
 
 
 def test_the_line_of_an_erased_job_in_its_night_quotes_nothing(night):  # noqa: F811

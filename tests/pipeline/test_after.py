@@ -8,6 +8,7 @@ from shared.ledger.precedence import MOST_WAITERS
 from shared.pending import WAIT_POINTER
 from shared.publish import Publisher
 from shared.refusals import Reason
+from shared.telemetry import events
 from tests.faults import campaign
 from tests.faults.journal import Journal
 from tests.faults.memory.storage import MemoryStorage
@@ -85,13 +86,14 @@ def night():
     made.world.close()
 
 
-def test_a_job_starts_when_its_predecessor_is_complete(night):
+def test_a_job_starts_when_its_predecessor_is_complete(night, told):
     """It is held until then, and nothing but the end of the other starts it."""
     night.submit("rate", "x", "w", "y")
     night.submit("report", after=["rate"])
     night.run("work-00")
     assert (night.state("report"), night.read("report").plan) == (JobState.HELD, None)
     assert night.read("rate").waiters == ("report",)
+    assert told(events.JOB_WAITS) == [{"job": "report", "other": "rate", "left": 1}]
     night.run()
     assert (night.state("rate"), night.state("report")) == (JobState.COMPLETE, JobState.COMPLETE)
     assert night.read("report").totals.accepted.items == 2

@@ -9,8 +9,10 @@ import pytest
 from shared.errors import JobStateError
 from shared.ledger.records import JobState
 from shared.pending import ERASE_POINTER
+from shared.pipeline.remains import Remains
+from shared.telemetry import events
 from tests.pipeline.test_pause import begin, look, tick
-from tests.pipeline.test_stop import told
+from tests.pipeline.test_stop import announced
 from tests.pipeline.whole_app import running_app
 
 WHY = {"by": "ann", "why": "request 4711"}
@@ -61,7 +63,21 @@ def test_an_open_job_is_stopped_by_the_same_write(app):
     assert app.read("open").proof is None
     tick(app, 8)
     found = app.read("open")
-    assert (found.state, found.proof["found"], told(app, "open")) == (JobState.ERASED, 0, ["stopped"])
+    assert (found.state, found.proof["found"], announced(app, "open")) == (JobState.ERASED, 0, ["stopped"])
+
+
+def test_an_erasure_that_is_not_proven_for_long_is_told(app, told, monkeypatch):
+    """Once it has taken an hour and a half. The tick looks again, until nothing is left."""
+    app.run("leased", 2)
+    with monkeypatch.context() as leased:
+        leased.setattr(Remains, "find", lambda _self, _job: {"blobs in results": 1})
+        app.stores.job_eraser.erase("leased", **WHY)
+        tick(app, 5, minutes=17)
+        assert told(events.ERASE_UNPROVEN) == []
+        tick(app, minutes=17)
+        assert told(events.ERASE_UNPROVEN) == [{"job": "leased", "left": "1 blobs in results"}]
+    tick(app, minutes=17)
+    assert app.read("leased").proof["found"] == 0
 
 
 def test_its_id_is_refused_and_the_entry_has_no_transactions(app):

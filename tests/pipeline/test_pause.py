@@ -92,7 +92,7 @@ def test_a_job_that_is_resumed_at_once_loses_nothing(app):
     assert halts(app) == ({}, set())
 
 
-def test_a_job_whose_chunks_all_end_stays_paused_until_a_person_resumes_it(app):
+def test_a_job_whose_chunks_all_end_stays_paused_until_a_person_resumes_it(app, monkeypatch):
     """What was in work counts. The finish is a new revision, as of every pause at the end."""
     app.submit("small", 3)
     app.deliver("submissions")
@@ -102,8 +102,12 @@ def test_a_job_whose_chunks_all_end_stays_paused_until_a_person_resumes_it(app):
     tick(app, 8, minutes=11)
     found = app.read("small")
     assert (found.state, found.has_ended) == (JobState.PAUSED, True)
+    woken = []
+    monkeypatch.setattr(app.stores, "send_permits", woken.extend)
     assert app.stores.job_operator.resume("small", by="ann", why="mended").state is JobState.FINISHING
-    tick(app)
+    # No tick comes before its finish.
+    assert len(woken) == 1
+    app.work_off()
     assert app.read("small").state is JobState.COMPLETE
 
 

@@ -69,6 +69,7 @@ def retention(world, one, parked):
         bytes=JobBytes(
             ledger=world.ledger, plans=one.acceptance.plans, container=one.connections.blobs.get_container_client
         ),
+        forget_night=lambda _job: None,
         clock=world.clock,
         period=PERIOD,
     )

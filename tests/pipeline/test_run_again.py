@@ -16,7 +16,7 @@ from shared.pipeline.outputs import Outputs, TotalsTable
 from tests.faults.sales import PERMANENT, LinedSales
 from tests.faults.world import SETTINGS, sales
 from tests.pipeline.test_pause import CHUNKS, WHY, begin, halts, look, tick
-from tests.pipeline.test_stop import told
+from tests.pipeline.test_stop import announced
 from tests.pipeline.whole_app import running_app
 
 AGAIN = {"by": "ann", "why": "tariff corrected"}
@@ -94,7 +94,7 @@ def test_a_finished_job_runs_again_beside_its_totals(app, tariff):
     assert {shop: 2 * amount for shop, amount in once[0].items()} == twice[0]
     assert (once[1], twice[1]) == ({"rate"}, {"rate!r2"})
     assert (manifest(app, "rate", 1), manifest(app, "rate", 2).totals_partitions) == (before, ["rate!r2"])
-    assert told(app, "rate") == ["complete", "complete"]
+    assert announced(app, "rate") == ["complete", "complete"]
     assert halts(app) == ({}, set())
     assert [one.revision for one in found.story if one.state is JobState.DISPATCHING][-1] == 2
 

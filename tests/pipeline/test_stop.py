@@ -9,7 +9,10 @@ from shared.errors import JobStateError
 from shared.ledger import SEALED
 from shared.ledger.job_decisions import note_gate_passed, record_plan
 from shared.ledger.records import JobState, PlanBlob
+from shared.operating import ReplayFate, ReplayPace, Selection
+from shared.parked import EntryState
 from shared.pipeline import Outputs
+from shared.telemetry import events
 from tests.faults.sales import PERMANENT
 from tests.faults.world import SETTINGS
 from tests.pipeline.test_pause import CHUNKS, WHY, begin, halts, look, tick
@@ -23,13 +26,13 @@ def app():
         yield made
 
 
-def told(app, job):
+def announced(app, job):
     """Return the states of a job that its events named."""
     found = (json.loads(body)["sluice"] for body in app.bus.told("completed"))
     return [one["state"] for one in found if one["job"] == job]
 
 
-def test_a_stopped_job_keeps_its_numbers_for_good(app):
+def test_a_stopped_job_keeps_its_numbers_for_good(app, told):
     """Results on their way are dropped, and so are its messages. A repeated stop finds it done."""
     begin(app, "wrong")
     app.deliver("work-00")
@@ -46,8 +49,13 @@ def test_a_stopped_job_keeps_its_numbers_for_good(app):
         stopped.totals,
         stopped.dispatch_cursor,
     )
-    assert told(app, "wrong") == ["stopped"]
+    assert announced(app, "wrong") == ["stopped"]
     assert halts(app) == ({}, set())
+    # The tick tells each once, however often it follows the pointer.
+    assert told(events.MESSAGES_HALTED) == [{"job": "wrong", "state": "stopped", "halts": 1}]
+    ways = stopped.totals
+    numbers = {"accepted": ways.accepted.items, "rejected": 0, "parked": 0, "not_run": stopped.not_run}
+    assert told(events.JOB_STOPPED) == [{"job": "wrong", "by": "ann"} | numbers]
     outputs = app.others.blobs.get_container_client("outputs")
     assert list(Outputs(outputs, "wrong", 1).parts()) == []
     assert app.stores.job_operator.stop("wrong", **WHY).finished_at == stopped.finished_at
@@ -93,7 +101,7 @@ def test_a_held_job_that_is_stopped_is_not_started_by_its_gate(app):
     app.stores.gate_operator.open("nightly", by="ann")
     tick(app, 2)
     found = app.read("held")
-    assert (found.state, found.not_run, told(app, "held")) == (JobState.STOPPED, found.items, ["stopped"])
+    assert (found.state, found.not_run, announced(app, "held")) == (JobState.STOPPED, found.items, ["stopped"])
     assert not list(app.others.tables.get_table_client("held").list_entities())
 
 
@@ -105,3 +113,24 @@ def test_a_job_that_is_stopped_before_its_plan_takes_none(app):
     assert note_gate_passed(replace(row, gate="nightly"), None) == replace(row, gate="nightly")
     assert row.state in SEALED
     assert app.read("planned").chunks == CHUNKS
+
+
+def test_what_is_parked_of_a_stopped_job_is_replayed_no_more():
+    """A replay of it alone is refused, and one of its cause puts back the entries of other jobs alone."""
+    with app_in_memory() as app:
+        sales = app.app.stages.workloads.find("sales")
+        sales.breaks_at = {"a": PERMANENT}
+        for job in ("alone", "other"):
+            app.run(job, 1)
+        sales.breaks_at = {}
+        # As if the person had been faster than the last chunk.
+        app.stores.ledger.commit(replace(app.read("alone"), state=JobState.PAUSED))
+        app.stores.job_operator.stop("alone", **WHY)
+        operator = app.stores.build_parked_operator(lambda _seconds: app.work_off())
+        with pytest.raises(JobStateError, match="could not replay alone: job is stopped: rerun it"):
+            operator.ask_replay(Selection(job="alone"), ReplayPace(), by="ann")
+        (entry,) = operator.select(Selection(job="alone"))
+        *_, replayed = operator.replay(Selection(fingerprint=entry.fingerprint), ReplayPace(patience=3), by="ann")
+        assert replayed.counts == {ReplayFate.REFUSED: 1, ReplayFate.DONE: 1}
+        (closed,) = operator.select(Selection(job="alone"), closed=True)
+        assert (closed.state, closed.note) == (EntryState.DISCARDED, "job is stopped: rerun it")

@@ -73,6 +73,7 @@ def sweep(world, process):
             parked=None,
             pending=acceptance.pending,
             bytes=None,
+            forget_night=None,
             clock=world.clock,
             period=timedelta(days=30),
         ),

@@ -3,6 +3,8 @@
 import json
 import re
 import secrets
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
@@ -12,10 +14,11 @@ from typing import Annotated, Final
 import typer
 
 from shared.app import Stores
-from shared.errors import NameRefusedError, ReleaseExpiredError, ScheduleRefusedError
+from shared.errors import NameRefusedError, ReleaseExpiredError, ScheduleRefusedError, SluiceError
 from shared.gate import GateState, HeldSummary, Roll, check_name, is_of_timetable
-from shared.operating import AuditedAct, GateActResult, Overview, hash_seed
+from shared.operating import AuditedAct, GateActResult, Overview, hash_seed, note_forecast
 from shared.scaling import records_of
+from shared.usage import load as load_prices
 from shared.waiting import Release
 from tools.cli import gate_timetable, gate_view as view
 from tools.cli.options import (
@@ -123,7 +126,8 @@ def open_gate(  # noqa: C901, PLR0913 - each option of the command is an argumen
             typer.confirm(_question(stores, name, held, at), abort=True, err=True)
         try:
             if at is None:
-                outcome = stores.gate_operator.open(name, by=by, why=why, once=once, seed=seed)
+                noted = _note_forecast(stores, name, held)
+                outcome = stores.gate_operator.open(name, by=by, why=why, once=once, seed=seed, forecast=noted)
             else:
                 if cold:
                     records_of(stores).drop(name)
@@ -135,6 +139,16 @@ def open_gate(  # noqa: C901, PLR0913 - each option of the command is an argumen
         is_rolled = held.has_orders and outcome.after.epoch > outcome.before.epoch
         roll = stores.rolls.open(name, outcome.after) if is_rolled else None
         _report(name, outcome, held, as_json=as_json, warm=warm, roll=roll)
+
+
+def _note_forecast(stores: Stores, name: str, held: HeldSummary) -> Mapping[str, str]:
+    """Return what the audit keeps of the forecast. Nothing where orders wait, whose sale begins at once, or without an answer."""
+    if not held.count or held.has_orders:
+        return {}
+    prices = load_prices()
+    with suppress(SluiceError):
+        return note_forecast(stores.gate_forecaster.forecast(name, prices, stores.clock.now()), prices)
+    return {}
 
 
 def _refuse_lottery(name: str, order: RollOrder, seed: str, at: datetime | None) -> str:
@@ -273,7 +287,9 @@ def status(name: GateArgument, settings: SettingsOption = None, *, as_json: Json
         receipts = stores.receipts.of_epochs(name, max(0, state.epoch - 1))
         first_chunks = stores.first_chunks.history(name)
         timetable = stores.timetables.read().get(name)
-        shown = view.Status(Overview(name, state, stores.held.summary(name)), receipts, first_chunks, timetable)
+        checked = stores.forecast_check.check(name, state, load_prices())
+        row = Overview(name, state, stores.held.summary(name))
+        shown = view.Status(row, receipts, first_chunks, timetable, checked)
     if as_json:
         typer.echo(json.dumps(view.status_document(shown)))
     else:

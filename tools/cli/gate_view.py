@@ -21,7 +21,7 @@ from shared.gate import (
     stragglers,
     timestamp,
 )
-from shared.operating import GateActResult, Overview, TimetableResult
+from shared.operating import ForecastNote, GateActResult, Happened, Overview, TimetableResult, describe_check
 from tools.cli.screen import Screen, clean
 
 #: A person sees the last changes on one screen; --json has all that the blob keeps.
@@ -87,6 +87,8 @@ class Status:
     #: Those of all its epochs.
     first_chunks: list[FirstChunk]
     timetable: TimetableRow | None = None
+    #: The forecast of the last opening, and what happened.
+    checked: tuple[ForecastNote, Happened] | None = None
 
     @property
     def spreads(self) -> dict[SeenBy, Spread]:
@@ -126,7 +128,29 @@ def status_document(status: Status) -> dict[str, object]:
             how.value: {"openings": found.number, **_percentiles(found)} for how, found in status.delays.items()
         },
         "stragglers": status.stragglers,
+        **check_fields(status.checked),
         "changes": [change_fields(change) for change in status.row.state.changes],
+    }
+
+
+def check_fields(checked: tuple[ForecastNote, Happened] | None) -> dict[str, object]:
+    """Return what was forecast of the last opening and what happened, as JSON has them."""
+    if checked is None:
+        return {"forecast": None, "happened": None}
+    note, happened = checked
+    return {
+        "forecast": {
+            "jobs": note.jobs,
+            "ends": timestamp(note.ends),
+            "amount": str(note.amount),
+            "currency": note.currency,
+        },
+        "happened": {
+            "jobs": happened.jobs,
+            "ended": happened.ended,
+            "ended_at": timestamp(happened.ended_at),
+            "amount": str(happened.amount),
+        },
     }
 
 
@@ -188,7 +212,8 @@ def show_status(screen: Screen, status: Status, now: datetime) -> None:
     gate, state = status.row.gate, status.row.state
     screen.print(f"{gate} is {state_words(state)} at epoch {state.epoch}", markup=False)
     if state.at:
-        screen.print(clean(f"last opened {moment(state.at)} UTC by {state.opened_by}{_because(state.why)}"))
+        checked = f": {describe_check(*status.checked)}" if status.checked else ""
+        screen.print(clean(f"last opened {moment(state.at)} UTC by {state.opened_by}{_because(state.why)}{checked}"))
     if state.scheduled:
         screen.print(clean(f"opens at {plan_words(state)} UTC, planned by {state.scheduled.by}"))
     _show_timetable(screen, status.timetable, now)

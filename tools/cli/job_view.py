@@ -21,9 +21,9 @@ from shared.ledger import (
     describe_state,
     read_progress,
 )
-from shared.operating import NOT_RECORDED, JobLook, describe_proof, describe_refused, explain_pace
+from shared.operating import NOT_RECORDED, JobLook, describe_check, describe_proof, describe_refused, explain_pace
 from shared.parked import Entry
-from tools.cli.gate_view import age
+from tools.cli.gate_view import age, check_fields
 from tools.cli.parked_view import entry_document
 from tools.cli.screen import clean
 
@@ -126,6 +126,7 @@ def look_document(look: JobLook, now: datetime) -> dict[str, object]:
         "made": list(look.made),
         "from": list(look.sources),
         "night": look.job.night,
+        **check_fields(look.checked),
         "retried": [{**asdict(one), "at": _iso(one.at), "due": _iso(one.due)} for one in look.retried],
         "queues": [{**asdict(one), "oldest_at": _iso(one.oldest_at)} for one in look.queues],
         "refused": [entry_document(one) for one in look.refused],
@@ -147,6 +148,7 @@ def _around(look: JobLook, job: Job, now: datetime) -> Iterator[tuple[str, str]]
         yield "refused", refused_line(entry, job)
     yield from (("from", words) for words in look.sources)
     yield from (("made from it", name) for name in look.made)
+    yield from (("last rerun", describe_check(*one)) for one in [look.checked] if one)
     for told in job.story:
         revision = f", revision {told.revision}" if told.revision > 1 else ""
         yield "story", f"{_moment(told.at)} {told.state}{revision}{f': {told.note}' if told.note else ''}"

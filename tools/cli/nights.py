@@ -1,29 +1,27 @@
 """`sluice nights`: the jobs that share a night, their state and price together, and acts on all of them."""
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Annotated, Final
 
 import typer
 from rich.table import Table
 
 from shared.app import Stores
-from shared.azure import Charge
-from shared.ledger import CLOSED, NightLine, describe_state, read_progress
+from shared.ledger import NightLine, describe_state
 from shared.operating import (
     MOST_ACTS,
     NightAct,
     act_on_night,
     choose_jobs,
-    count_ended,
+    describe_check,
     explain_line,
-    judge_night,
+    sum_up,
 )
-from shared.usage import Prices, add, load as load_prices, price, take_counts
+from shared.usage import Prices, load as load_prices
 from tools.cli.cost_view import money, plain
+from tools.cli.gate_view import check_fields
 from tools.cli.options import (
     FORMER_NAMES,
     PROBLEM_FOUND,
@@ -70,18 +68,9 @@ def list_nights(
         "night", "state", "jobs", "transactions", "ended", "ends (UTC)", "due (UTC)", table.currency, title="Nights"
     )
     for night, lines in found.items():
-        ended, items = count_ended(lines)
-        ends, due = _ends(lines, now), _due(lines)
-        cells = (
-            night,
-            judge_night(lines),
-            f"{len(lines):,}",
-            f"{items:,}",
-            _share(ended, items),
-            _moment(ends),
-            _moment(due),
-        )
-        shown.add_row(*map(clean, (*cells, money(_bill(lines, table)))))
+        one = sum_up(lines, table, now)
+        cells = (night, one.state, f"{one.jobs:,}", f"{one.items:,}", one.share, _moment(one.ends), _moment(one.due))
+        shown.add_row(*map(clean, (*cells, money(one.amount))))
     Screen().show(shown)
 
 
@@ -89,21 +78,24 @@ def list_nights(
 def show(
     night: NightArgument, prices: PricesOption = None, settings: SettingsOption = None, *, as_json: JsonOption = False
 ) -> None:
-    """Show the jobs of a night, by one request. States are as of the last news of each."""
+    """Show the jobs of a night, by one request and two for each gate. States are as of the last news of each job."""
     table, now = load_prices(prices), datetime.now(UTC)
     with connected(settings) as connections:
-        lines = _read(Stores(connections), night)
+        stores = Stores(connections)
+        lines = _read(stores, night)
+        checked = stores.forecast_check.check_night(lines, table)
     if as_json:
-        typer.echo(
-            json.dumps({**_document(night, lines, table, now), "jobs": [_line_document(one, lines) for one in lines]})
-        )
+        jobs = [_line_document(one, lines) for one in lines]
+        opened = [{"gate": gate, **check_fields((note, happened))} for gate, note, happened in checked]
+        typer.echo(json.dumps({**_document(night, lines, table, now), "jobs": jobs, "openings": opened}))
         return
-    ended, items = count_ended(lines)
-    ends, due = _ends(lines, now), _due(lines)
-    words = [judge_night(lines), f"{items:,} transactions", _share(ended, items)]
-    words += [f"ends about {_moment(ends)} UTC"] if ends else []
-    words += [f"due {_moment(due)} UTC"] if due else []
-    typer.echo(f"night {night}: {', '.join(words)}, {money(_bill(lines, table))} {table.currency} so far")
+    found = sum_up(lines, table, now)
+    words = [found.state, f"{found.items:,} transactions", found.share]
+    words += [f"ends about {_moment(found.ends)} UTC"] if found.ends else []
+    words += [f"due {_moment(found.due)} UTC"] if found.due else []
+    typer.echo(f"night {night}: {', '.join(words)}, {money(found.amount)} {table.currency} so far")
+    for gate, note, happened in checked:
+        typer.echo(clean(f"opening of {gate}: {describe_check(note, happened)}").plain)
     shown = Table("job", "state", "transactions", "why")
     for one in lines:
         ways = {"rejected": one.rejected, "parked": one.parked}
@@ -182,29 +174,6 @@ def _read(stores: Stores, night: str) -> list[NightLine]:
     return lines
 
 
-def _bill(lines: Sequence[NightLine], prices: Prices) -> Decimal:
-    counts: Counter[str] = Counter()
-    for one in lines:
-        counts.update(one.requests)
-    metered = {Charge.parse(text): number for text, number in counts.items()}
-    return price(add(metered, take_counts(sum(one.listed.ended_chunks for one in lines))), prices).total
-
-
-def _ends(lines: Sequence[NightLine], now: datetime) -> datetime | None:
-    """Return when the last job ends at the rates so far. None: one of them has no rate yet, or all have ended."""
-    left = [read_progress(one.listed, now).predicted for one in lines if one.listed.state not in CLOSED]
-    known = [one for one in left if one is not None]
-    return max(known) if known and len(known) == len(left) else None
-
-
-def _due(lines: Sequence[NightLine]) -> datetime | None:
-    return min((one.listed.deadline for one in lines if one.listed.deadline), default=None)
-
-
-def _share(ended: int, items: int) -> str:
-    return f"{100 * ended / items:.0f} %" if items else "0 %"
-
-
 def _moment(moment: datetime | None) -> str:
     return "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
 
@@ -214,15 +183,15 @@ def _iso(moment: datetime | None) -> str | None:
 
 
 def _document(night: str, lines: Sequence[NightLine], prices: Prices, now: datetime) -> dict[str, object]:
-    ended, items = count_ended(lines)
+    found = sum_up(lines, prices, now)
     return {
         "night": night,
-        "state": judge_night(lines),
-        "items": items,
-        "ended": ended,
-        "predicted": _iso(_ends(lines, now)),
-        "deadline": _iso(_due(lines)),
-        "amount": plain(_bill(lines, prices)),
+        "state": found.state,
+        "items": found.items,
+        "ended": found.ended,
+        "predicted": _iso(found.ends),
+        "deadline": _iso(found.due),
+        "amount": plain(found.amount),
         "currency": prices.currency,
     }
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from capabilities.console.pages import find, gates, jobs, needs, now, parked, records, replays, rules
+from capabilities.console.pages import find, gates, jobs, needs, nights, now, parked, records, replays, rules
 from capabilities.console.visit import Download, Page, Visit
 from shared.app import Stores
 from shared.operating import Hit
@@ -42,6 +42,8 @@ ROUTES: Final = (
     Route("/jobs", "jobs", jobs.show_jobs),
     Route("/job/<job>", "job", jobs.show_job),
     Route("/job/<job>/file/<kind>", "file", jobs.download),
+    Route("/nights", "nights", nights.show_nights),
+    Route("/night/<night>", "night", nights.show_night),
     Route("/gates", "gates", gates.show_gates),
     Route("/gate/<gate>", "gate", gates.show_gate),
     Route("/gate/<gate>/forecast", "forecast", gates.show_forecast),

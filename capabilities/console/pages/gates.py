@@ -1,6 +1,7 @@
 """Gates: all of them, and one with its history and the nodes that saw its last opening."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -11,9 +12,9 @@ from werkzeug.exceptions import NotFound
 
 from capabilities.console.acts import read_form
 from capabilities.console.visit import Page, Visit
-from shared.errors import ActStaleError, ScheduleRefusedError
+from shared.errors import ActStaleError, ScheduleRefusedError, SluiceError
 from shared.gate import GateState, HeldSummary, describe_timetable, is_name, stragglers
-from shared.operating import Overview
+from shared.operating import Overview, describe_check, note_forecast
 
 #: Seconds for which a page takes the gates that another one has read.
 _OPENED, _LOOKED = 2.0, 10.0
@@ -69,6 +70,8 @@ def show_forecast(visit: Visit, gate: str) -> Page:
     shown, stores = show_gate(visit, gate), visit.view.stores
     found = stores.gate_forecaster.forecast(gate, visit.view.prices, visit.now)
     values = {**shown.values, "found": found, "most": _MOST_SHOWN, "currency": visit.view.prices.currency}
+    checked = stores.forecast_check.check(gate, shown.values["row"].state, visit.view.prices)
+    values["checked"] = checked and describe_check(*checked)
     return replace(shown, title=f"Opening {gate}", template="forecast.html", values=values, looks_again=False)
 
 
@@ -76,7 +79,11 @@ def open_gate(visit: Visit, gate: str) -> Page | str:
     """Open a gate as the person saw it, and go to its page."""
     operator = visit.view.stores.gate_operator
     once = visit.fields.get("once") == "yes"
-    return _act(visit, gate, "open_gate", partial(operator.open, gate, once=once))
+    noted: Mapping[str, str] = {}
+    with suppress(SluiceError):
+        forecaster, prices = visit.view.stores.gate_forecaster, visit.view.prices
+        noted = note_forecast(forecaster.forecast(gate, prices, visit.now), prices)
+    return _act(visit, gate, "open_gate", partial(operator.open, gate, once=once, forecast=noted))
 
 
 def plan_opening(visit: Visit, gate: str) -> Page | str:

@@ -15,12 +15,13 @@ from capabilities.console.visit import Download, Page, Visit
 from shared.azure import Charge
 from shared.errors import ActStaleError, JobStateError, ListPlaceError, TooManyHaltsError
 from shared.grammar import texts
-from shared.ledger import CLOSED, Job, JobState, Listed, Wanted, refuse_rerun
+from shared.ledger import CLOSED, Job, JobState, Listed, Wanted, night_of, refuse_rerun
 from shared.operating import (
     NOT_RECORDED,
     WRITTEN,
     JobLook,
     OutputKind,
+    describe_check,
     describe_proof,
     describe_refused,
     explain_pace,
@@ -110,6 +111,8 @@ def show_job(visit: Visit, job: str) -> Page:
         "look": look,
         "pace": explain_pace(look, visit.now),
         "proof": describe_proof(look.job),
+        "night": night_of(look.job),
+        "checked": look.checked and describe_check(*look.checked),
         "refused": [(one, describe_refused(one, look.job)) for one in look.refused],
         "story": list(_tell_story(look.job)),
         "files": _list_files(look.job),

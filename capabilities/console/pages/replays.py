@@ -7,7 +7,7 @@ from werkzeug.exceptions import NotFound
 from capabilities.console.acts import read_form
 from capabilities.console.pages.parked import show_cause
 from capabilities.console.visit import Page, Visit
-from shared.errors import ActStaleError
+from shared.errors import ActStaleError, JobStateError
 from shared.operating import ReplayFate, ReplayPace, Selection
 
 #: Replays of the list.
@@ -53,7 +53,7 @@ def start_replay(visit: Visit, fingerprint: str) -> Page | str:
         asked = operator.ask_replay(
             selection, ReplayPace(), by=posted.who, why=posted.why, seen=posted.seen, named=posted.named
         )
-    except ActStaleError as error:
+    except (ActStaleError, JobStateError) as error:
         # A second click finds what the first one has put back.
         visit.view.stores.audit.check_new(posted.named)
         return replace(show_cause(visit, fingerprint), status=409, notice=str(error))

@@ -1,0 +1,109 @@
+"""The forecast of an opening: it is noted with the act, and what happened is beside it; the price is near the bill."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from shared.operating import describe_check, note_forecast
+from shared.operating.forecast import DETAIL, ForecastNote, read_note
+from shared.usage import bill_of, count_requests, load, price
+from tests.ledger.builders import NOON
+from tests.pipeline.test_pause import tick
+from tests.pipeline.whole_app import app_in_memory
+
+PRICES = load()
+GATE = "nightly"
+
+
+@pytest.fixture
+def app():
+    """An installation of its own."""
+    with app_in_memory() as made:
+        yield made
+
+
+def hold(app, *sizes):
+    """Have jobs of so many chunks wait behind the gate."""
+    for number, chunks in enumerate(sizes):
+        app.submit(f"rate-{number}", chunks, gate=GATE)
+    app.work_off()
+
+
+def open_gate(app):
+    """Open it as the command does, and return the forecast."""
+    found = app.stores.gate_forecaster.forecast(GATE, PRICES, app.clock.now())
+    app.stores.gate_operator.open(GATE, by="ann", forecast=note_forecast(found, PRICES))
+    return found
+
+
+def check(app):
+    """Return what the last opening was to come to, and what happened."""
+    return app.stores.forecast_check.check(GATE, app.stores.gates.read(GATE), PRICES)
+
+
+@pytest.mark.parametrize("sizes", [(1,), (3,), (10,), (60,), (1, 3, 10, 60)])
+def test_the_price_is_within_a_quarter_of_the_bills(app, sizes):
+    """Of jobs of one chunk and of many, whose requests are not those of their chunks alone."""
+    hold(app, *sizes)
+    found = open_gate(app)
+    tick(app, 2)
+    note, happened = check(app)
+    bills = sum(bill_of(app.read(f"rate-{number}"), PRICES).total for number in range(len(sizes)))
+    assert (note.jobs, note.amount, happened.jobs, happened.ended) == (len(sizes), found.amount, len(sizes), len(sizes))
+    assert happened.amount == bills
+    assert note.amount == pytest.approx(bills, rel=Decimal("0.25"))
+
+
+def test_what_happened_is_said_beside_the_forecast(app):
+    """So far, and at the end. What was accepted after the opening, or has no forecast, is left out."""
+    assert check(app) is None
+    hold(app, 2, 2)
+    open_gate(app)
+    assert describe_check(*check(app)).endswith("; so far 0 of 2 jobs ended, 0.0000000 USD")
+    app.clock.advance(seconds=1)
+    app.submit("late", 2, gate=GATE)
+    tick(app, 2)
+    note, happened = check(app)
+    assert (happened.jobs, happened.ended) == (2, 2)
+    assert happened.ended_at == max(app.read(f"rate-{number}").finished_at for number in range(2))
+    assert describe_check(note, happened) == (
+        f"forecast no end, {note.amount:.7f} USD; happened {happened.ended_at:%H:%M:%S}, {happened.amount:.7f} USD"
+    )
+    app.stores.gate_operator.close(GATE, by="ann")
+    app.stores.gate_operator.open(GATE, by="ann")
+    assert check(app) is None
+
+
+def test_the_note_is_read_as_it_was_written():
+    """And one of another version is none."""
+    for ends in (None, NOON + timedelta(seconds=9)):
+        note = ForecastNote(12, ends, Decimal("1.31"), "USD")
+        assert read_note(str(note)) == note
+    assert (read_note("1 soon 3 USD 0"), read_note("1 - x USD 0"), read_note("")) == (None, None, None)
+
+
+@pytest.mark.parametrize("chunks", [1, 10, 60])
+def test_a_rerun_is_foretold_by_the_run_before(app, chunks):
+    """By its chunks and its work; its price is what the new run adds to the bill. A job that never ran again has none."""
+    job, _ = app.run("rate", chunks)
+    reader = app.stores.job_reader(1)
+    assert reader.look("rate").checked is None
+    app.stores.job_operator.rerun("rate", by="ann", why="tariff corrected")
+    note, happened = reader.look("rate").checked
+    before = price(count_requests(job), PRICES).total
+    assert (happened.ended, happened.ended_at, note.before) == (0, None, before)
+    tick(app, 2)
+    note, happened = reader.look("rate").checked
+    ran = app.read("rate")
+    assert (happened.ended, happened.ended_at) == (1, ran.finished_at)
+    assert happened.amount == bill_of(ran, PRICES).total - note.before
+    assert note.amount == pytest.approx(happened.amount, rel=Decimal("0.25"))
+
+
+def test_an_opening_that_starts_no_job_notes_nothing(app):
+    """Orders alone, or nothing."""
+    assert note_forecast(app.stores.gate_forecaster.forecast(GATE, PRICES, NOON), PRICES) == {}
+    open_gate(app)
+    acts = app.stores.audit.of_target(f"{app.clock.now():%Y-%m}", GATE)
+    assert [DETAIL in one.act.details for one in acts] == [False]
