@@ -252,6 +252,12 @@ class RangedWorld(World):
     limits = Limits(frame_items=2, stretch_bytes=90, block_bytes=512)
 
 
+class UnfedRangedWorld(RangedWorld):
+    """One that puts no chunk at once."""
+
+    direct = 0
+
+
 class WholeWorld(FedWorld):
     """One that puts all chunks at once, and feeds those that are put again."""
 

@@ -33,10 +33,6 @@ class Rules:
 
     #: The worker reads the row after it wrote what it cut: "after" or "before".
     reads_row: str = "after"
-    #: A message that finds its range cut does what its first run may have left undone.
-    repeats: bool = True
-    #: What is cut is written once, and the second one finds it.
-    finds_cut: bool = True
     #: Stretches are taken in their order.
     takes_in_order: bool = True
     #: The last range ends the job by a write of its own; a range that is delivered again does so too.
@@ -174,7 +170,7 @@ class Model:
                 seen = is_next(job, number)
                 yield be(("find", number, row.state is JobState.PAUSED, seen))
             case ("find", number, is_paused, seen):
-                was_there = rules.finds_cut and number in state.cut
+                was_there = number in state.cut
                 yield be(("call" if was_there else "cut", number, is_paused, seen, was_there))
             case ("cut", number, is_paused, seen, was_there):
                 yield be(("call", number, is_paused, seen, was_there), state._replace(cut=state.cut | {number}))
@@ -186,7 +182,7 @@ class Model:
                 yield be(("judge", number, seen, was_there), moved)
             case ("judge", number, seen, was_there):
                 is_mine = is_next(job, number) if rules.reads_row == "after" else seen
-                if was_there and rules.repeats:
+                if was_there:
                     yield be(("place", number))
                 else:
                     yield be(("take", number, row.stretches) if is_mine else IDLE)
@@ -200,7 +196,9 @@ class Model:
             case ("put", number, chunk):
                 is_twice = chunk < row.cursor and not (scope.kills or scope.acts)
                 after = _row(advance_cursor(job, chunk + 1, NOW, NOW))
-                yield be(("place", number), state._replace(row=after, is_twice=state.is_twice or is_twice))
+                goes_on = may_dispatch(_job(scope, after))
+                moved = state._replace(row=after, is_twice=state.is_twice or is_twice)
+                yield be(("put", number, after.cursor) if goes_on else ("take", number, after.stretches), moved)
 
     def _take(self, state, be, job, number, found):
         rules, scope, row = self._rules, self._scope, state.row
@@ -225,7 +223,7 @@ class Model:
             return
         after, is_to_be_put = taken
         moved = state._replace(row=after, taken=(*state.taken, there[0]))
-        yield be(("place", number) if is_to_be_put else ("take", number, after.stretches), moved)
+        yield be(("put", number, after.cursor) if is_to_be_put else ("take", number, after.stretches), moved)
 
     def _judge(self, state):
         row, scope = state.row, self._scope

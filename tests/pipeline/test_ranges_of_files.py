@@ -3,6 +3,7 @@
 import gzip
 import json
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 
@@ -90,6 +91,27 @@ def test_in_whatever_order_they_are_cut_they_are_taken_in_order(app, order):
     cut(app, cut_in[-1])
     assert app.read(JOB).stretches == count
     app.work_off()
+    job = app.read(JOB)
+    assert (job.state, job.totals.accepted.items) == (JobState.COMPLETE, ITEMS)
+
+
+def test_each_range_calls_for_a_later_one(app):
+    """The message of one so far ahead is put once."""
+    drop(app, lines())
+    with patch("shared.payload.ranges.AHEAD", 2):
+        app.deliver("submissions")
+        assert ranges_on_queue(app) == [1, 2]
+        cut(app, 2)
+        cut(app, 2)
+        assert ranges_on_queue(app) == [1, 2, 4, 4]
+        cut(app, 4)
+        app.others.queues.get_queue_client("work-00").clear_messages()
+        cut(app, 2)
+        assert ranges_on_queue(app) == []
+        for _ in range(3):
+            app.clock.advance(minutes=11)
+            app.app.tick()
+            app.work_off()
     job = app.read(JOB)
     assert (job.state, job.totals.accepted.items) == (JobState.COMPLETE, ITEMS)
 
