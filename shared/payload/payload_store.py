@@ -134,7 +134,7 @@ class StoredBlob:
     name: str
     etag: str
     size: int
-    #: The hash of its content, where its writer or storage noted one and somebody needs it.
+    #: The hash of its content, where its writer or storage noted one, and a file is cut by ranges.
     md5: str = field(default="", compare=False)
 
 

@@ -104,7 +104,7 @@ class CutRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 
 def read_cut(content: bytes, job: str, number: int, previous: str) -> ReadStretch:
-    """Return what was cut of a range as the stretch of this number. Without an index, it has no line."""
+    """Read a range that was cut as the stretch of this number. Without an index, it has no line."""
     cut = decode_document(content, CutRange, "cut range", f"what was cut of range {number} of job {job!r}")
     made = hashlib.sha256(content).hexdigest()
     if not cut.frames:

@@ -139,7 +139,7 @@ class RangeCutter:
             if grown is None or not (was_there or is_next(grown, stretch)):
                 return
             if was_there:
-                # A run of this message may have died before it put the chunks of what it took.
+                # A run of this message may have died before it put the chunks that it took.
                 self.starter.start(grown, until=until)
                 grown = self.ledger.read(job.job) or grown
             self.stretching.follow(grown, until)
