@@ -195,6 +195,15 @@ class Shard(Struct, frozen=True, kw_only=True, tag_field="kind", tag="shard", fo
     v: int = VERSION
 
 
+class FileRange(Struct, frozen=True, kw_only=True, tag_field="kind", tag="range", omit_defaults=True):
+    """On a work queue: cut the lines that begin in the range of this number. The job's row names the file and its ranges."""
+
+    job: str
+    stretch: Count
+    again: bool = False  # whether another message of this range was sent before
+    v: int = VERSION
+
+
 class Completed(Struct, frozen=True, kw_only=True, tag_field="kind", tag="completed", omit_defaults=True):
     """On the topic `job-events`: a revision of a job is finished. It may be sent more than once."""
 
@@ -210,7 +219,7 @@ class Completed(Struct, frozen=True, kw_only=True, tag_field="kind", tag="comple
 
 FinishStep: TypeAlias = Finish | Segment | Shard
 #: Messages from stage to stage. A permit is not among them, so no work queue accepts one.
-Internal: TypeAlias = DispatchMessage | ChunkMessage | Result | Results | FinishStep | Completed
+Internal: TypeAlias = DispatchMessage | ChunkMessage | Result | Results | FinishStep | FileRange | Completed
 
 
 class Wrapping(Protocol[T_co]):

@@ -26,6 +26,7 @@ from shared.errors import SettingsError, StorageUnavailableError
 from shared.grammar import check_job, payload_name
 from shared.payload import (
     OPTIONS,
+    WHOLE,
     Codec,
     CsvForm,
     Cutter,
@@ -57,7 +58,7 @@ from shared.payload import (
     write_submission,
     write_texts,
 )
-from shared.publish_stretches import WHOLE, OpenJob, StretchCut, StretchSender, send_cut
+from shared.publish_stretches import OpenJob, StretchCut, StretchSender, send_cut
 from shared.refusals import Reason, refuse
 from shared.signals import HttpHints
 from shared.telemetry import SILENT, Piece, Telemetry

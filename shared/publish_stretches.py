@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import chain
-from typing import IO, Any, Final, Self
+from typing import IO, Any, Self
 
 from shared.payload import (
     DeclaredFields,
@@ -27,9 +27,6 @@ from shared.payload import (
     write_frames,
 )
 from shared.refusals import Reason, refuse
-
-#: A payload that fits into so many stretches goes whole.
-WHOLE: Final = 2
 
 
 class StretchCut:

@@ -77,6 +77,7 @@ READS: Final[Mapping[str, int]] = MappingProxyType(
         "finish": 1,
         "segment": 1,
         "shard": 1,
+        "range": 1,
         "completed": 1,
         # Messages that belong on other queues, so that no stage takes one for the work of a newer version.
         "submission": 1,
@@ -97,6 +98,7 @@ READS: Final[Mapping[str, int]] = MappingProxyType(
         "gate": 1,
         "roll": 1,
         "timetables": 1,
+        "cut range": 1,
         "sequence": 1,
         "parked line": 1,
         "warm record": 1,

@@ -27,7 +27,7 @@ from shared.gate import Batches, Outflow, Releaser
 from shared.memory import Memory
 from shared.messages import Delivery
 from shared.parked import Deliveries, drain_poison
-from shared.payload import WORK, Limits, PayloadReader, PayloadStores
+from shared.payload import WORK, Limits, PayloadReader, PayloadStores, StretchStore
 from shared.pipeline import (
     MOST,
     Acceptance,
@@ -49,6 +49,8 @@ from shared.pipeline import (
     Planning,
     Processor,
     QueueFronts,
+    RangeCall,
+    RangeCutter,
     Retention,
     Rooms,
     Settler,
@@ -64,7 +66,7 @@ from shared.pipeline import (
     point_at,
 )
 from shared.settings import Settings
-from shared.topology import URGENT, work_queue_names
+from shared.topology import PLANS, URGENT, work_queue_names
 from shared.workloads import Workloads
 
 
@@ -220,6 +222,7 @@ class AppStages:
             starter=self.starter,
             waiting=self.succession,
             stretching=self.stretching,
+            ranges=self.range_call,
             pending=stores.pending,
             clock=self.clock,
             sums=self.sums,
@@ -287,12 +290,41 @@ class AppStages:
             sums=self.sums,
             limits=self.limits,
             starter=self.starter,
+            ranges=self.range_call,
             finish=self.finish_call,
             halts=stores.halts,
             pending=stores.pending,
             clock=self.clock,
             overdue=self.settings.chunk_overdue,
             retention=self.settings.retention,
+            memory=self.memory,
+        )
+
+    @cached_property
+    def range_call(self) -> RangeCall:
+        """Puts the messages of ranges of files."""
+        stores = self.stores
+        return RangeCall(
+            ledger=stores.ledger,
+            cuts=StretchStore(stores.container(PLANS), self.limits, check=str),
+            put=stores.put,
+            waking=self.tasks.waking,
+            work_queues=self.settings.work_queues,
+            clock=self.clock,
+        )
+
+    @cached_property
+    def range_cutter(self) -> RangeCutter:
+        """Cuts ranges of files."""
+        return RangeCutter(
+            ledger=self.stores.ledger,
+            stores=self.payload_stores,
+            sizes=self.sizes,
+            limits=self.limits,
+            call=self.range_call,
+            stretching=self.stretching,
+            starter=self.starter,
+            clock=self.clock,
             memory=self.memory,
         )
 
@@ -374,6 +406,7 @@ class AppStages:
                 parking=stores.parking,
                 deliveries=self.deliveries,
                 finishing=self.finisher,
+                ranging=self.range_cutter,
                 pace=CallLimits(stores.slots, self.clock, self.settings.limits).pace,
                 is_halted=self.tasks.following.is_halted,
                 look_beside=self.tasks.following.look_beside,

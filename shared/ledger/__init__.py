@@ -14,6 +14,8 @@ from shared.ledger.growth import (
     describe_growth as describe_growth,
     end_growth as end_growth,
     find_last_step as find_last_step,
+    is_next as is_next,
+    list_uncut as list_uncut,
     may_take as may_take,
     refuse_stretch as refuse_stretch,
     take_stretch as take_stretch,

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -33,6 +34,7 @@ from shared.ledger.records import (
     Totals,
     columns,
 )
+from shared.payload import Ranges
 
 Convert: TypeAlias = Callable[[Any], Any]
 JOB_KEY: Final = "job"
@@ -250,6 +252,10 @@ _CODECS: Final[Mapping[ColumnCodec, tuple[Convert | None, Convert | None]]] = {
     ColumnCodec.STORY: (_story_text, _story_of),
     ColumnCodec.NAMES: (lambda names: _dumps(list(names)) if names else None, lambda text: tuple(_loads(text))),
     ColumnCodec.SOURCES: (_sources_text, _sources_of),
+    ColumnCodec.RANGES: (
+        lambda ranges: None if ranges is None else _dumps(asdict(ranges)),
+        lambda text: Ranges(**_loads(text)),
+    ),
     ColumnCodec.REVISIONS: (
         lambda used: _dumps(dict(used)) if used else None,
         lambda text: MappingProxyType(_loads(text)),

@@ -4,6 +4,7 @@ Who adds a stretch puts its chunks only where the row of that very write says th
 process puts them: it sees the new ones when it notes its cursor.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
@@ -20,17 +21,18 @@ class Planned(NamedTuple):
     previous: str
     #: The hash of its own blob.
     chain: str
-    plan: PlanBlob
+    #: None: it has no transaction.
+    plan: PlanBlob | None
     chunks: int
     items: int
     id_base: int
 
 
 class Taken(NamedTuple):
-    """A job with one more stretch, and the row of that stretch."""
+    """A job with one more stretch, and the row of that stretch, if it has chunks."""
 
     job: Job
-    row: StretchRow
+    row: StretchRow | None
     #: Whether its taker has to put its chunks.
     is_to_be_put: bool
 
@@ -44,16 +46,18 @@ def take_stretch(job: Job, found: Planned) -> Taken | None:
     """Add a stretch. None: another one was taken in its place, or the job takes none now."""
     if not may_take(job) or (job.stretches, job.chain) != (found.number, found.previous):
         return None
-    row = StretchRow(
-        job=job.job,
-        chunk=job.chunks,
-        number=found.number,
-        chunks=found.chunks,
-        items=found.items,
-        before=job.items,
-        id_base=found.id_base,
-        plan=found.plan,
-    )
+    row = None
+    if found.plan is not None:
+        row = StretchRow(
+            job=job.job,
+            chunk=job.chunks,
+            number=found.number,
+            chunks=found.chunks,
+            items=found.items,
+            before=job.items,
+            id_base=found.id_base,
+            plan=found.plan,
+        )
     grown = replace(
         job,
         stretches=job.stretches + 1,
@@ -62,7 +66,23 @@ def take_stretch(job: Job, found: Planned) -> Taken | None:
         items=job.items + found.items,
         problem=None,
     )
-    return Taken(grown, row, awaits_stretch(job))
+    return Taken(grown, row, row is not None and awaits_stretch(job))
+
+
+def is_next(job: Job, stretch: int) -> bool:
+    """Check whether the worker that cut this range has to take it.
+
+    It reads the row after it wrote what it cut. Who takes the range before looks for this one after that write of the row.
+    So one of the two finds the other's, and all others leave it to these.
+    """
+    return may_take(job) and job.stretches == stretch
+
+
+def list_uncut(job: Job, cut: Collection[int]) -> list[int]:
+    """Return the ranges of a job that should be under way, and are not cut."""
+    if job.ranges is None or not may_take(job):
+        return []
+    return [number for number in job.ranges.ahead_of(job.stretches) if number not in cut]
 
 
 def refuse_stretch(job: Job, number: int, why: str) -> Job:
@@ -87,6 +107,8 @@ def describe_growth(job: Job) -> str | None:
     """Say how far a growing job has come, for a person. None: it does not grow, or was stopped while it did."""
     if not job.growing or job.state in CLOSED:
         return None
+    if job.ranges is not None:
+        return f"is cut: {job.stretches:,} of {job.ranges.count:,} ranges, {job.items:,} so far"
     count = "1 stretch" if job.stretches == 1 else f"{job.stretches:,} stretches"
     return f"grows: {count}, {job.items:,} so far, end not declared"
 

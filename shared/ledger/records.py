@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, Final, NamedTuple, Self, TypeAlias, get_type_hints
 
 from shared.grammar import NO_AMOUNTS, Amounts, minus, plus
-from shared.payload import FileBlob, Submission
+from shared.payload import FileBlob, Ranges, Submission
 
 
 class ColumnCodec(Enum):
@@ -48,6 +48,8 @@ class ColumnCodec(Enum):
     SOURCES = auto()
     #: Numbers by name, stored if there are any.
     REVISIONS = auto()
+    #: The ranges of a file, stored if it is cut by them.
+    RANGES = auto()
     #: Three columns, or one.
     PLAN = auto()
     #: All columns that no field has: they are of a newer version.
@@ -71,6 +73,7 @@ RARE: Final = ColumnCodec.RARE
 NAMES: Final = ColumnCodec.NAMES
 SOURCES: Final = ColumnCodec.SOURCES
 REVISIONS: Final = ColumnCodec.REVISIONS
+RANGES: Final = ColumnCodec.RANGES
 PLAN: Final = ColumnCodec.PLAN
 OTHERS: Final = ColumnCodec.OTHERS
 
@@ -394,6 +397,8 @@ class Job:
     #: The stretches that were taken, and the hash of the blob that described the last one. 0: its payload came whole.
     stretches: Annotated[int, Column(RARE, kept=True)] = 0
     chain: Annotated[str | None, Column(TEXT)] = None
+    #: The ranges of its file, each of which is a stretch that a worker cuts. None: its payload came in another way.
+    ranges: Annotated[Ranges | None, Column(RANGES, kept=True)] = None
     #: The number of transactions that its publisher declared, which those of its stretches must add up to.
     declared_items: Annotated[int | None, Column(WHOLE)] = None
     #: Milliseconds of work, as the chunks reported them.

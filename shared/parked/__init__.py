@@ -35,6 +35,8 @@ from shared.parked.entry import (
     finish_key as finish_key,
     is_aside_key as is_aside_key,
     job_note as job_note,
+    range_key as range_key,
+    range_of_key as range_of_key,
     segment_key as segment_key,
     shard_key as shard_key,
     submission_note as submission_note,

@@ -173,6 +173,17 @@ def shard_key(shard: int, revision: int) -> str:
     return f"shard-{shard:02}-{revision}"
 
 
+def range_key(stretch: int) -> str:
+    """Return the key of a message about a range."""
+    return f"range-{stretch:06}"
+
+
+def range_of_key(key: str) -> int | None:
+    """Return the number of the range that a key is about. None: it is of another message."""
+    kind, _, stretch = key.partition("-")
+    return int(stretch) if kind == "range" and stretch.isdecimal() else None
+
+
 def content_key(stage: str, body: bytes) -> str:
     """Return the key of a message that only its bytes identify."""
     return f"{stage}-{hashlib.sha256(body).hexdigest()[:32]}"

@@ -41,6 +41,7 @@ from shared.messages import (
     NEVER_HALTED,
     ChunkMessage,
     Delivery,
+    FileRange,
     Finish,
     Internal,
     Result,
@@ -61,6 +62,7 @@ from shared.parked.entry import (
     chunk_key,
     content_key,
     finish_key,
+    range_key,
     result_key,
     segment_key,
     shard_key,
@@ -438,7 +440,7 @@ def split_bundle(body: bytes) -> list[bytes]:
     return [encode(result) for result in message.results] if isinstance(message, Results) else [body]
 
 
-def identify_message(stage: str, body: bytes) -> Claim:
+def identify_message(stage: str, body: bytes) -> Claim:  # noqa: PLR0911 - one return for each kind of message
     """Return the claim of the app's own message. Its bytes identify any other one."""
     match read_message(body):
         case ChunkMessage(job=job, chunk=chunk, revision=revision, first_id=first, aside=is_aside):
@@ -452,6 +454,8 @@ def identify_message(stage: str, body: bytes) -> Claim:
             return Claim(key=segment_key(segment, revision), job=job, revision=revision)
         case Shard(job=job, revision=revision, shard=shard):
             return Claim(key=shard_key(shard, revision), job=job, revision=revision)
+        case FileRange(job=job, stretch=stretch):
+            return Claim(key=range_key(stretch), job=job)
     return Claim(key=content_key(stage, body))
 
 

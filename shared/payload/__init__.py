@@ -7,6 +7,7 @@ Reading order:
 - `frames`: texts to frames, and the index
 - `payload_store`: the blobs, and every bound
 - `stretches`: a payload that grows
+- `ranges`: a file that is cut by many
 - `reading`: any form of payload to an index and stored frames; the frames of a chunk back to lines
 - `transactions`: lines to typed values
 - `csv_rows`, `parquet_rows`: a publisher's tables to lines; the second is imported by its own name, for it loads pyarrow
@@ -34,11 +35,13 @@ from shared.payload.frames import (
 from shared.payload.payload_store import (
     ANY_VERSION as ANY_VERSION,
     MIB as MIB,
+    WHOLE as WHOLE,
     Limits as Limits,
     PayloadStore as PayloadStore,
     PayloadStores as PayloadStores,
     StoredBlob as StoredBlob,
 )
+from shared.payload.ranges import CutRange as CutRange, Ranges as Ranges, read_cut as read_cut, read_range as read_range
 from shared.payload.reading import (
     LARGE as LARGE,
     LARGE_FINISHES as LARGE_FINISHES,
@@ -56,6 +59,7 @@ from shared.payload.reading import (
     of_dispatch as of_dispatch,
     of_finish as of_finish,
     of_plan as of_plan,
+    of_range as of_range,
     of_sources as of_sources,
     of_submission as of_submission,
 )

@@ -51,11 +51,11 @@ class Check:
 class Cutter:
     """Cuts the lines of one payload into the texts of its frames."""
 
-    def __init__(self, limits: Limits, check: Check, step: int) -> None:
-        """Take the number of lines after which a frame ends at the latest, as `step`."""
+    def __init__(self, limits: Limits, check: Check, step: int, before: int = 0) -> None:
+        """Take the number of lines after which a frame ends at the latest, and of the lines of its file before these."""
         self._limits, self.check, self._step = limits, check, step
         #: The lines in frames, the text behind them, and the lines of the file that are in neither.
-        self._items, self._kept, self._blank = 0, b"", 0
+        self._items, self._kept, self._blank = 0, b"", before
 
     def cut_lines(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[bytes, int]]:
         """Yield the text of each frame and its number of lines, from numbered lines without their line feeds."""
@@ -81,8 +81,9 @@ class Cutter:
 
     def _clean(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         is_plain = _plain(self._limits.line_bytes).fullmatch
+        begins = self._blank == 0
         for number, block in enumerate(_blocks(pieces, self._limits)):
-            may_be_marked = number == 0 and block.startswith(MARKS)
+            may_be_marked = begins and number == 0 and block.startswith(MARKS)
             if self.check.is_done and not may_be_marked and b"\r" not in block and is_plain(block):
                 yield block
             else:

@@ -322,6 +322,8 @@ class Framing:
     #: How many lines are read strictly before: one of them that no workload could read refuses the payload, with its
     #: number. Of the others, the chunk that holds it rejects that line alone.
     checked: int = 0
+    #: How many lines of its file are before these at least. The very first one may have a byte order mark.
+    before: int = 0
 
 
 def spool_for(limits: Limits) -> IO[bytes]:
@@ -344,7 +346,7 @@ def frame_file(pieces: Iterable[bytes], spool: IO[bytes], framing: Framing) -> F
 def make_cutter(framing: Framing) -> Cutter:
     """Return the cutter of the lines of one payload."""
     check = Check(framing.checked, framing.sums, framing.limits)
-    return Cutter(framing.limits, check, _step(framing))
+    return Cutter(framing.limits, check, _step(framing), framing.before)
 
 
 def write_texts(texts: Iterable[tuple[bytes, int]], spool: IO[bytes], framing: Framing, check: Check) -> Framed:

@@ -8,7 +8,7 @@ Bounds on the size, depth and density of submissions: one value, passed to every
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache, partial
 from typing import IO, Any, Final, NoReturn, TypeVar
 
@@ -22,6 +22,8 @@ from shared.grammar import check_blob, check_kept, payload_name, room_of
 from shared.refusals import Reason, refuse
 from shared.topology import PLANS, payload_container
 
+#: A payload that fits into so many stretches goes whole.
+WHOLE: Final = 2
 #: How much more a payload may be that goes in stretches.
 _GROWS: Final = 10
 KIB: Final = 1024
@@ -80,6 +82,11 @@ class Limits:
     #: Above this size a spool is a file. It holds compressed frames, a few dozen bytes per transaction.
     spool_in_memory: int = 1 * MIB
 
+    @property
+    def whole_bytes(self) -> int:
+        """The most bytes of a file that is framed as a whole."""
+        return WHOLE * self.stretch_bytes
+
     def of_stretches(self) -> "Limits":
         """Return the bounds of a payload that goes in stretches: ten times those of one that goes whole."""
         names = ("items_most", "frames_most", "lines_most", "members_most", "stored_most", "expanded_most")
@@ -96,9 +103,9 @@ class Limits:
             )
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            if getattr(self, field.name) < 1:
-                raise ValueError(f"{field.name} is {getattr(self, field.name)}, expected 1 or more")
+        for one in fields(self):
+            if getattr(self, one.name) < 1:
+                raise ValueError(f"{one.name} is {getattr(self, one.name)}, expected 1 or more")
         if self.frame_items > self.frame_items_most or self.frame_bytes > self.frame_expanded_most:
             raise ValueError(
                 f"frames of {self.frame_items} transactions and {self.frame_bytes} bytes are larger than the reader's limits, "
@@ -127,6 +134,8 @@ class StoredBlob:
     name: str
     etag: str
     size: int
+    #: The hash of its content, where its writer or storage noted one, and a file is cut by ranges.
+    md5: str = field(default="", compare=False)
 
 
 class PayloadStore:
@@ -155,7 +164,8 @@ class PayloadStore:
         """Return the blob, or refuse the payload if it does not exist."""
         blob = self._blob(name)
         properties = self._answer("find", name, blob.get_blob_properties)
-        return StoredBlob(name, str(properties.etag), properties.size)
+        md5 = bytes(properties.content_settings.content_md5 or b"").hex()
+        return StoredBlob(name, str(properties.etag), properties.size, md5)
 
     def read(self, blob: StoredBlob, offset: int, length: int) -> bytes:
         """Return a range of the blob by one request. Refuse it if the blob changed since it was found."""

@@ -16,6 +16,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Final, Protocol
 
@@ -41,6 +42,7 @@ from shared.payload.frames import (
     write_frames,
 )
 from shared.payload.payload_store import ANY_VERSION, KIB, MIB, Limits, PayloadStores, StoredBlob
+from shared.payload.ranges import Ranges, read_range
 from shared.payload.stretches import StretchStore, check_size, stretch_name
 from shared.payload.submission import (
     Content,
@@ -110,6 +112,11 @@ def of_submission(content: Content, chunk_items: int, limits: Limits) -> int:
 def of_sources(items: int, chunk_items: int, part: int, limits: Limits) -> int:
     """Return the memory of a job from others: the file that is framed, a part of an output, and the plan."""
     return _OF_A_FILE + part + min(items // chunk_items, limits.chunks_most) * _OF_A_ROW
+
+
+def of_range() -> int:
+    """Return the memory of cutting a range."""
+    return _ANY + _OF_A_FILE
 
 
 def of_plan(frames: int, items: int, chunk_items: int, limits: Limits) -> int:
@@ -269,6 +276,9 @@ class Payload:
     form: tuple[str, str] = ("", "")
     #: Of a payload that grows: the hash of the blob of this stretch, which is its first.
     chain: str | None = None
+    #: Of a file that is cut by ranges: these, and how many of them were read until one had lines.
+    ranges: Ranges | None = None
+    stretches: int = 1
 
 
 def fingerprint(submission: Submission, payload: Payload) -> str:
@@ -331,9 +341,12 @@ class Intake:
         self._framing = Framing(limits=self._limits, chunk_items=chunk_items)
         self._store = stores.of_room(room)
 
-    def take(self, submission: Submission) -> Payload:
-        """Return the payload, after framing and storing a file. Refuse one that differs from its index or declaration."""
-        payload = self._take(submission.job, submission.content)
+    def take(self, submission: Submission, *, whole: bool = False) -> Payload:
+        """Return the payload, after framing and storing a file. Refuse one that differs from its index or declaration.
+
+        A large plain file is framed as far as its first range with lines, unless it must be taken whole.
+        """
+        payload = self._take(submission.job, submission.content, whole=whole)
         if payload.chain is None:
             check_count(submission.declared, payload.index)
         return payload
@@ -355,7 +368,7 @@ class Intake:
             check_size(payload.blob, self._store.find)
         return payload
 
-    def _take(self, job: str, content: Content) -> Payload:
+    def _take(self, job: str, content: Content, *, whole: bool) -> Payload:
         if isinstance(content, Items):
             lines = list(enumerate(content.lines, 1))
             return self._in_message(lines, hashlib.sha256(b"\n".join(content.lines)).hexdigest())
@@ -366,7 +379,7 @@ class Intake:
         if isinstance(content, Stretched):
             return self._first_stretch(job)
         if isinstance(content, FileBlob):
-            return self._file(content, job)
+            return self._file(content, job, whole=whole)
         raise refuse(Reason.PAYLOAD_FORM, "what other jobs make is taken when they have ended")
 
     def _in_message(self, lines: Iterable[tuple[int, bytes]], content_sha256: str) -> Payload:
@@ -407,8 +420,10 @@ class Intake:
             raise refuse(Reason.INDEX_MISMATCH, f"blob {blob.name!r} does not have the hash in its name")
         return parse_index(text, content.codec, self._limits)
 
-    def _file(self, content: FileBlob, job: str) -> Payload:
+    def _file(self, content: FileBlob, job: str, *, whole: bool) -> Payload:
         blob = self._store.find(content.name)
+        if blob.size > self._limits.whole_bytes and not whole and self._is_plain(blob, content.codec):
+            return self._first_range(job, blob)
         if blob.size > self._limits.stored_most:
             most = self._limits.stored_most
             raise refuse(Reason.PAYLOAD_TOO_LARGE, f"{blob.name!r} has {blob.size} bytes, the limit is {most}")
@@ -419,10 +434,43 @@ class Intake:
         # Only now is every piece hashed.
         return replace(payload, content_sha256=digest.hexdigest())
 
-    def frame_again(self, pieces: Iterable[bytes], codec: Codec, job: str) -> Payload:
+    def _is_plain(self, blob: StoredBlob, codec: Codec | None) -> bool:
+        return (sniff(self._store.read(blob, 0, 4)) if codec is None else codec) is Codec.PLAIN
+
+    def _first_range(self, job: str, blob: StoredBlob) -> Payload:
+        if blob.size > (most := self._limits.of_stretches().expanded_most):
+            raise refuse(Reason.PAYLOAD_TOO_LARGE, f"{blob.name!r} has {blob.size} bytes, the limit is {most}")
+        ranges = Ranges.of(blob, self._limits)
+        for number in range(ranges.count):
+            cut = self.cut_range(job, blob, *ranges.bytes_of(number))
+            if cut is not None:
+                # By the file, not by its first range.
+                return replace(
+                    cut, content_sha256=ranges.content, chain=cut.content_sha256, ranges=ranges, stretches=number + 1
+                )
+        raise refuse(Reason.EMPTY, "there was no line")
+
+    def cut_range(self, job: str, blob: StoredBlob, start: int, end: int) -> Payload | None:
+        """Return the lines that begin in a range of a file as a payload, after framing and storing them. None: it has none."""
+        pieces = read_range(partial(self._store.read, blob), blob.size, start, end, self._limits)
+        try:
+            return self.frame_again(pieces, Codec.PLAIN, job, before=min(1, start))
+        except RefusedError as refused:
+            if refused.reason == Reason.EMPTY:
+                return None
+            where = f"bytes {start:,} to {end:,} of {blob.name!r}"
+            raise RefusedError(refused.reason, f"{where}: {refused.found}", refused.instead) from refused
+
+    def find_same(self, blob: StoredBlob) -> StoredBlob | None:
+        """Return the version of a file that is there, if its content is the same. None: it is another, or not known."""
+        found = self._store.find(blob.name)
+        return found if blob.md5 and (found.md5, found.size) == (blob.md5, blob.size) else None
+
+    def frame_again(self, pieces: Iterable[bytes], codec: Codec, job: str, before: int = 0) -> Payload:
         """Return the payload of lines in any pieces, after framing and storing them."""
+        framing = replace(self._framing, before=before)
         with spool_for(self._limits) as spool:
-            framed = frame_file(expand_file(pieces, codec, self._limits), spool, self._framing)
+            framed = frame_file(expand_file(pieces, codec, self._limits), spool, framing)
             kept = self._stores.store_of_done().put(
                 room_job(self._room, job), spool, framed.index.stored, framed.sha256
             )

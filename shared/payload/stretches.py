@@ -73,19 +73,28 @@ def stretch_name(job: str, number: int) -> str:
 class StretchStore:
     """Reads and writes the stretches of jobs in one container of payloads."""
 
-    def __init__(self, container: ContainerClient, limits: Limits | None = None) -> None:
-        self._container, self._limits = container, limits or Limits()
+    def __init__(
+        self, container: ContainerClient, limits: Limits | None = None, check: Callable[[str], str] = check_blob
+    ) -> None:
+        self._container, self._limits, self._check = container, limits or Limits(), check
 
     def find(self, job: str, number: int) -> bytes | None:
         """Return the bytes of a stretch's blob, None if it is not there. One request."""
         name, most = stretch_name(job, number), self._limits.index_bytes
-        client: Any = self._container.get_blob_client(check_blob(name))
+        client: Any = self._container.get_blob_client(self._check(name))
         with expecting_an_answer(f"read blob {name!r}"):
             try:
                 content: bytes = client.download_blob(0, most, decompress=False).readall()
             except ResourceNotFoundError:
                 return None
         return content
+
+    def list_numbers(self, job: str) -> set[int]:
+        """Return the numbers of those that are there. One request."""
+        folder = stretch_folder(job)
+        with expecting_an_answer(f"list {folder!r}"):
+            names = self._container.list_blob_names(name_starts_with=folder)
+            return {int(name.removeprefix(folder)) for name in names}
 
     def read(self, job: str, number: int) -> ReadStretch | None:
         """Return a stretch that fits its job, None if its blob is not there, or refuse it."""

@@ -9,6 +9,7 @@
 - `so_far` keeps what a chunk came to while some of it failed. `aside` parks those that fail for good, and extends its result.
 - `alone` runs a suspect chunk in a process of its own, with `alone_child`.
 - `succession` starts jobs that wait for others. `source_lines` makes the payload of one from their lines.
+- `ranging` cuts the ranges of large files.
 - `stretching` takes the stretches of jobs that grow.
 - `halts` takes the messages of paused jobs out of the queues.
 - `outputs` writes the end of a job, totals too; `dispatch` requests it.
@@ -79,6 +80,7 @@ from shared.pipeline.plan import (
     read_plan as read_plan,
 )
 from shared.pipeline.process import Processor as Processor, Tools as Tools
+from shared.pipeline.ranging import RangeCall as RangeCall, RangeCutter as RangeCutter
 from shared.pipeline.ready import ReadyTable as ReadyTable
 from shared.pipeline.remains import CONTAINERS as CONTAINERS, Remains as Remains
 from shared.pipeline.results import (

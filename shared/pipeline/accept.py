@@ -109,6 +109,14 @@ class Growing(Protocol):
         ...
 
 
+class BeginRanges(Protocol):
+    """Has workers cut the ranges of a file."""
+
+    def begin(self, job: Job, *, is_new: bool) -> None:
+        """Put the messages of the first ones."""
+        ...
+
+
 class Start(Protocol):
     """Dispatches a planned job, or holds it behind its gate."""
 
@@ -132,6 +140,7 @@ class Acceptance:
     starter: Start
     waiting: LookAtWaiting
     stretching: Growing
+    ranges: BeginRanges
     pending: PendingTable
     clock: Clock
     #: The workloads of this installation, each with the fields that it adds up.
@@ -168,6 +177,8 @@ class Acceptance:
                 return Accepted.DUPLICATE
             planned_job, is_mine, pointer = taken
             placed = self.starter.start(planned_job, is_new=is_mine, until=until)
+            if planned_job.ranges is not None:
+                self.ranges.begin(planned_job, is_new=is_mine)
             if planned_job.growing:
                 self.stretching.follow(replace(planned_job, etag=""), until)
             if placed is not Placed.HELD:
@@ -199,7 +210,10 @@ class Acceptance:
         None: the job was past this stage before.
         """
         with self.memory.hold(of_submission(published.content, self.sizes.least, self.limits)) as held:
-            payload = Intake(room, self.stores, self.limits, self.sizes.least).take(published)
+            intake = Intake(room, self.stores, self.limits, self.sizes.least)
+            payload = intake.take(published)
+            if payload.ranges is not None and self._came_whole(submission.job):
+                payload = intake.take(published, whole=True)
             held.keep(of_plan(len(payload.index.frames), payload.index.items, self.sizes.least, self.limits))
             plan = self._plan(submission, payload)
             job, is_new, pointer = self._insert(submission, payload, plan)
@@ -210,12 +224,17 @@ class Acceptance:
                 return job, is_new, pointer
             return *self._record_plan(job, plan), pointer
 
+    def _came_whole(self, job: str) -> bool:
+        """Check whether an earlier version accepted the job, which framed its file as a whole."""
+        found = self.ledger.read(job)
+        return found is not None and found.ranges is None
+
     def _follow(self, room: str, published: Submission, submission: Submission, until: float | None) -> Accepted:
         """Accept a job that waits for others. Its own payload is stored now. The lines of others are read when they have ended."""
         hashes, plan = fingerprints_of(published), None
         if not isinstance(published.content, FromJobs):
             with self.memory.hold(of_submission(published.content, self.sizes.least, self.limits)):
-                payload = Intake(room, self.stores, self.limits, self.sizes.least).take(published)
+                payload = Intake(room, self.stores, self.limits, self.sizes.least).take(published, whole=True)
                 plan = self._plan(submission, payload)
                 hashes = fingerprint(submission, payload), fingerprint_before(submission, payload)
         content_hash, hash_before = hashes or ("", "")
@@ -262,7 +281,8 @@ class Acceptance:
         new = Job.accept(submission, content_hash, now, self.telemetry.current(), lines=lines)
         if payload.chain is not None:
             items = submission.declared.items
-            new = replace(new, growing=True, stretches=1, chain=payload.chain, declared_items=items)
+            new = replace(new, growing=True, stretches=payload.stretches, chain=payload.chain, declared_items=items)
+            new = replace(new, ranges=payload.ranges)
         # Before the row that it points to: no job may exist that the tick cannot find.
         pointer = self.pending.add(point_to_start(new.job, new.deadline, now, self.overdue))
         if (text := write_small(plan)) is None:

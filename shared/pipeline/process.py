@@ -36,6 +36,7 @@ from shared.messages import (
     VERSION,
     ChunkMessage,
     Delivery,
+    FileRange,
     FinishStep,
     FirstChunkMark,
     Internal,
@@ -62,6 +63,7 @@ from shared.parked import (
     kind_of,
     mark_aside,
     place_of,
+    range_key,
     segment_key,
     shard_key,
     transactions_key,
@@ -95,7 +97,7 @@ from shared.workloads import (
 #: The first chunk estimates. It speaks up from so many times the bound of the merged partial.
 ALARMING: Final = 2
 
-Work: TypeAlias = ChunkMessage | FinishStep
+Work: TypeAlias = ChunkMessage | FinishStep | FileRange
 
 
 class Finishing(Protocol):
@@ -106,6 +108,16 @@ class Finishing(Protocol):
 
     def pause(self, message: FinishStep, error: Exception, /) -> None:
         """Pause the job, whose outputs cannot be made for this reason."""
+
+
+class Ranging(Protocol):
+    """Cuts ranges of files, as the work queues reach it."""
+
+    def cut(self, message: FileRange, /) -> None:
+        """Cut one, and take it if its turn has come."""
+
+    def refuse(self, message: FileRange, error: Exception, /) -> None:
+        """Say why one is not cut."""
 
 
 class RunAlone(Protocol):
@@ -140,6 +152,7 @@ class Tools:
     parking: Parking
     deliveries: Deliveries
     finishing: Finishing
+    ranging: Ranging
     run_alone: RunAlone
     #: Whether chunk messages of a job with this number are dropped. Makes no request.
     is_halted: Callable[[str, int], bool]
@@ -252,7 +265,7 @@ class Processor:
     def _is_settled(self, work: Work, delivery: Delivery) -> bool:
         """Check whether the work was done or parked before, and if so report it to the ledger again."""
         # A first delivery is nearly always the only one, so it does not pay for the check.
-        if delivery.count == 1 and not (isinstance(work, ChunkMessage) and work.again):
+        if delivery.count == 1 and not (isinstance(work, ChunkMessage | FileRange) and work.again):
             return False
         is_aside = isinstance(work, ChunkMessage) and work.aside
         # Of a message with `aside`, the chunk is done.
@@ -335,6 +348,10 @@ class Processor:
                 # Otherwise the job would stay in finishing, as if its outputs were about to come.
                 self._tools.finishing.pause(work, attempt.verdict.error)
             return False
+        if isinstance(work, FileRange):
+            if isinstance(attempt.verdict, Park):
+                self._tools.ranging.refuse(work, attempt.verdict.error)
+            return False
         if self._find_aside(work) is None if work.aside else self._has_result(work):
             # An earlier run of this chunk had its result meanwhile. A chunk that is done is not parked.
             attempt.verdict = Done()
@@ -344,6 +361,9 @@ class Processor:
     def _do(self, work: Work, *, is_suspect: bool, came_before: bool, put_off: int = 0) -> _Failing | None:
         if isinstance(work, FinishStep):
             self._tools.finishing.finish(work)
+            return None
+        if isinstance(work, FileRange):
+            self._tools.ranging.cut(work)
             return None
         job, chunk, revision = work.job, work.chunk, work.revision
         span = self._tools.telemetry.span(Piece.PROCESS, work.trace, job=job, chunk=chunk, revision=revision)
@@ -608,7 +628,7 @@ def _read(delivery: Delivery) -> Work:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         check_message(body, f"a message on {delivery.queue}")
         raise _refuse_unreadable(f"{type(error).__name__}: {error}") from error
-    if not isinstance(message, ChunkMessage | FinishStep):
+    if not isinstance(message, ChunkMessage | FinishStep | FileRange):
         raise _refuse_unreadable(f"it is a {message.__struct_config__.tag}, which belongs on another queue")
     version = message.needs if isinstance(message, ChunkMessage) else VERSION
     if message.v != version:
@@ -631,7 +651,7 @@ def _refuse_unreadable(found: str) -> RefusedError:
 def _stage(work: Work) -> str:
     if isinstance(work, ChunkMessage):
         return TRANSACTIONS if work.aside else PROCESS
-    return FINISH
+    return PROCESS if isinstance(work, FileRange) else FINISH
 
 
 def _note(work: Work) -> str:
@@ -645,4 +665,6 @@ def _key(work: Work) -> str:
         return shard_key(work.shard, work.revision)
     if isinstance(work, ChunkMessage):
         return transactions_key(work.chunk, work.revision) if work.aside else chunk_key(work.chunk, work.revision)
+    if isinstance(work, FileRange):
+        return range_key(work.stretch)
     return finish_key(work.revision)

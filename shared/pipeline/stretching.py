@@ -39,17 +39,20 @@ from shared.payload import (
     Limits,
     Payload,
     PayloadStores,
+    Ranges,
     ReadStretch,
     StoredBlob,
     StretchStore,
     check_size,
     of_plan,
+    read_cut,
 )
 from shared.pending import JOB_POINTER, OUTBOX_POINTER, PendingTable, Pointer
 from shared.pipeline.dispatch import FinishCall
 from shared.pipeline.finish import event_of
 from shared.pipeline.halts import GRACE, Halts
 from shared.pipeline.plan import ChunkSizes, PlanStore, plan_of
+from shared.pipeline.ranging import RangeCall
 from shared.pipeline.start import Ids, Starter
 from shared.refusals import Reason, refuse
 from shared.telemetry import events, tell
@@ -71,6 +74,7 @@ class Stretching:
     sums: Mapping[str, Collection[str]]
     limits: Limits
     starter: Starter
+    ranges: RangeCall
     finish: FinishCall
     halts: Halts
     pending: PendingTable
@@ -106,6 +110,9 @@ class Stretching:
             return grown
         if silent >= self.retention:
             return self._stop(grown)
+        if grown.ranges is not None:
+            was_repeated = grown.nudged_at is not None and self.clock.now() - grown.nudged_at < self.overdue
+            return grown if was_repeated else self.ranges.repeat(grown)
         if grown.ended_chunks < grown.chunks or grown.problem:
             return grown
         why = (
@@ -118,6 +125,8 @@ class Stretching:
 
     def _take_next(self, job: Job, until: float | None) -> Job | None:
         """Take the next stretch, or the end. None: it is not there."""
+        if job.ranges is not None:
+            return self._take_range(job, job.ranges, until)
         store = StretchStore(self.stores.container_of(room_of(job.job)), self.limits)
         found = store.read(name_of(job.job), job.stretches)
         if found is None:
@@ -132,18 +141,33 @@ class Stretching:
             return self._end(job, found.previous, found.end or Declared())
         return self._add(job, found, found.index, until)
 
+    def _take_range(self, job: Job, ranges: Ranges, until: float | None) -> Job | None:
+        chain = job.chain or ""
+        if job.stretches == ranges.count:
+            return self._end(job, chain, Declared())
+        content = self.ranges.cuts.find(job.job, job.stretches)
+        if content is None:
+            return None
+        found = read_cut(content, job.job, job.stretches, chain)
+        if found.index is None:
+            return self._write(job, Planned(found.number, chain, found.sha256, None, 0, 0, 0), until)
+        return self._add(job, found, found.index, until)
+
     def _add(self, job: Job, found: ReadStretch, index: FrameIndex, until: float | None) -> Job:
         self.limits.check_growth(found.number, job.items + index.items)
-        named = StoredBlob(found.blob, ANY_VERSION, index.stored)
-        blob = check_size(named, self.stores.of_room(room_of(job.job)).find)
+        blob = StoredBlob(found.blob, ANY_VERSION, index.stored)
+        if job.ranges is None:
+            blob = check_size(blob, self.stores.of_room(room_of(job.job)).find)
         with self.memory.hold(of_plan(len(index.frames), index.items, self.sizes.least, self.limits)):
-            payload = Payload(index, found.codec, blob, None, found.text)
+            payload = Payload(index, found.codec, blob, None, found.text, is_kept=job.ranges is not None)
             size = self.sizes.of(job.workload, job.items + index.items)
             plan = plan_of(job.job, job.workload, payload, size, self.limits)
             stored = self.plans.put(plan)
         first_id = self.ids.next_ids(plan.items).start
         place = found.number, found.previous, found.sha256
-        planned = Planned(*place, stored, len(plan.chunks), plan.items, first_id)
+        return self._write(job, Planned(*place, stored, len(plan.chunks), plan.items, first_id), until)
+
+    def _write(self, job: Job, planned: Planned, until: float | None) -> Job:
         is_to_be_put = False
 
         def decide(current: Job) -> Job | Written:
@@ -151,9 +175,9 @@ class Stretching:
             taken = take_stretch(current, planned)
             # Of the row of this very write: another process may dispatch what was there before.
             is_to_be_put = taken is not None and taken.is_to_be_put
-            return current if taken is None else Written(taken.job, [taken.row])
+            return current if taken is None else Written(taken.job, [taken.row] if taken.row else [])
 
-        grown = self._change(job, decide, f"take stretch {found.number}")
+        grown = self._change(job, decide, f"take stretch {planned.number}")
         if not is_to_be_put:
             return grown
         self.starter.start(grown, is_new=True, until=until)

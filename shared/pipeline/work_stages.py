@@ -2,9 +2,19 @@
 
 from typing import Final
 
-from shared.ledger import FINISHED, Ledger
+from shared.ledger import CLOSED, FINISHED, Ledger
 from shared.messages import ChunkMessage, Delivery, FinishStep, PortionMessage, Result
-from shared.parked import NO_JOB, Claim, Entry, PutOnQueue, Stage, identify_message, mark_again, read_message
+from shared.parked import (
+    NO_JOB,
+    Claim,
+    Entry,
+    PutOnQueue,
+    Stage,
+    identify_message,
+    mark_again,
+    range_of_key,
+    read_message,
+)
 from shared.pipeline.aside import TRANSACTIONS
 from shared.pipeline.results import QUEUE, SendResult
 from shared.pipeline.settle import explain_seal, find_done, is_chunk_done
@@ -59,7 +69,7 @@ def work_stages(ledger: Ledger, put: PutOnQueue, send: SendResult) -> tuple[Stag
         reads=is_work_queue,
         identify=lambda delivery: identify_message(PROCESS, delivery.body),
         put_back=put_again,
-        has_landed=lambda entry: is_chunk_done(ledger, entry.job, entry.chunk, entry.revision),
+        has_landed=lambda entry: _has_run(ledger, entry),
         on_parked=report,
         wakes=True,
         refuse=refuse,
@@ -76,6 +86,14 @@ def _identify_aside(delivery: Delivery) -> Claim | None:
     message = read_message(delivery.body)
     is_aside = isinstance(message, ChunkMessage) and message.aside
     return identify_message(TRANSACTIONS, delivery.body) if is_aside else None
+
+
+def _has_run(ledger: Ledger, entry: Entry) -> bool:
+    """Check whether a chunk is done, or a range is a stretch of its job, or is one no more."""
+    if (stretch := range_of_key(entry.key)) is None:
+        return is_chunk_done(ledger, entry.job, entry.chunk, entry.revision)
+    job = ledger.read(entry.job)
+    return job is None or not job.growing or job.state in CLOSED or job.stretches > stretch
 
 
 def _has_passed(ledger: Ledger, entry: Entry) -> bool:

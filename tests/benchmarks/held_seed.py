@@ -146,6 +146,7 @@ def _acceptance(connections: Connections, memory: InMemory, ledger: MemoryLedger
         starter=starter,
         waiting=cast(Any, None),
         stretching=cast(Any, None),
+        ranges=cast(Any, None),
         pending=in_memory,
         clock=clock,
         sums={"billing": ("quantity",)},

@@ -45,9 +45,11 @@ from tests.faults.world import (
     JoinedWorld,
     LinedWorld,
     LongLinedWorld,
+    RangedWorld,
     SegmentedWorld,
     ShardedWorld,
     SpannedWorld,
+    UnfedRangedWorld,
     UnfedWorld,
     WaitingWorld,
     WholeWorld,
@@ -201,6 +203,31 @@ def grow_beside_another(world, app):
 def grown(world, app):
     """Have all stretches and the end there, of which the app has seen nothing."""
     app.submit(A, GOOD, limits=STRETCHED)
+
+
+def dropped_file(world, app, gate=None):
+    """Have a large file there as any tool writes it, and the message about it."""
+    first, second, *others = [json.dumps(sale).encode() for sale in GOOD]
+    text = b"\xef\xbb\xbf" + first + b"\r\n\n" + second + b"\n" * 250 + b"\n".join(others)
+    world.observer().blobs.get_container_client("payloads").get_blob_client("uploads/sales").upload_blob(text)
+    body = {"job": A, "workload": "sales", "payload": {"blob": "uploads/sales"}, **({"gate": gate} if gate else {})}
+    world.published[A] = GOOD
+    queue = world.observer().queues.get_queue_client("submissions")
+    queue.send_message(json.dumps({"sluice": body}), time_to_live=-1)
+
+
+def cut_one_by_one(world, app):
+    """Let each range call for the next one."""
+    with patch("shared.payload.ranges.AHEAD", 1):
+        app.host().run()
+
+
+def cut_some_and_release(world, app):
+    """Accept behind a closed gate, cut what is called for, and open the gate while more is cut."""
+    accept(world, app)
+    process(world, app)
+    app.open_gate()
+    app.host().run()
 
 
 def grow_and_never_end(world, app):
@@ -936,6 +963,18 @@ SCENARIOS = (
     Scenario("grow held, then open", nothing, grow_and_release, grow_again_and_open, is_gated=True),
     Scenario("grow, two publishers", nothing, grow_beside_another, grow_again),
     Scenario("take all stretches at once", grown, accept),
+    Scenario("ranges", dropped_file, everything, world=RangedWorld),
+    Scenario("ranges, one ahead", dropped_file, cut_one_by_one, world=RangedWorld),
+    Scenario("ranges, all of it waits for turns", dropped_file, everything, world=UnfedRangedWorld),
+    Scenario("ranges, then all is lost", dropped_file, accept, forgets=True, world=RangedWorld),
+    Scenario(
+        "ranges held, then open",
+        lambda w, a: dropped_file(w, a, GATE),
+        cut_some_and_release,
+        open_again,
+        is_gated=True,
+        world=RangedWorld,
+    ),
     Scenario("ends never", nothing, grow_and_never_end, stop_open, check=breaches_of_stopped),
     Scenario("process", accepted, process, runs=3),
     Scenario("accept, and wait for a turn", submitted, accept, world=FedWorld, runs=3),

@@ -134,4 +134,6 @@ def described(request):
     parameters = dict(part.partition("=")[::2] for part in query.split("&") if part)
     comp = f"?comp={parameters['comp']}" if "comp" in parameters else ""
     is_put = request.method == "POST" and path.endswith("/messages")
-    return f"{request.method} {path}{comp}", {"ttl": parameters.get("messagettl", "default")} if is_put else {}
+    is_range = is_put and '"kind":"range"' in str(request.data)
+    details = {"ttl": parameters.get("messagettl", "default"), "is_range": is_range} if is_put else {}
+    return f"{request.method} {path}{comp}", details

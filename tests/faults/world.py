@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from types import SimpleNamespace
+from unittest.mock import patch
 
 from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
 from azure.storage.blob import BlobLeaseClient
@@ -83,6 +84,8 @@ class World:
     segment_chunks = None
     #: Chunks of a job that are put at once; the others wait for their turn. None: as many as the app puts.
     direct = None
+    #: The bounds of payloads in the app.
+    limits = Limits()
     workload, shards, shard_bytes = Sales, SHARDS, SHARD_BYTES
     cut_above, span_bytes = CUT_ABOVE, SPAN_BYTES
 
@@ -243,6 +246,18 @@ class UnfedWorld(FedWorld):
     direct = 0
 
 
+class RangedWorld(World):
+    """One that cuts a file of some lines by ranges: a few lines each."""
+
+    limits = Limits(frame_items=2, stretch_bytes=90, block_bytes=512)
+
+
+class UnfedRangedWorld(RangedWorld):
+    """One that puts no chunk at once."""
+
+    direct = 0
+
+
 class WholeWorld(FedWorld):
     """One that puts all chunks at once, and feeds those that are put again."""
 
@@ -281,7 +296,8 @@ class Process:
         # The host of these runs delivers the work itself, so nothing is woken.
         self.stores.slots = NoSlots(self.stores.container(CONTAINER), world.clock)
         self.stores.send_permits = Unsent()
-        self.app = App(self.connections, world.settings, world.workloads, stores=self.stores)
+        with patch("shared.app.stages.Limits", lambda: world.limits):
+            self.app = App(self.connections, world.settings, world.workloads, stores=self.stores)
         processor = self.app.stages.processor
         # The faults end no process by the workload, and its runs are counted in this one.
         processor._tools = replace(processor._tools, run_alone=self._run_here)

@@ -21,6 +21,7 @@ def made():
         "bounds": messages.bounds(),
         "waits": messages.waits(),
         "stretched": messages.stretched(),
+        "ranges": messages.ranged(),
         "linemessages": messages.line_bodies(),
         "asidemessages": messages.aside_bodies(),
         "errors": messages.errors(),

@@ -69,6 +69,14 @@ def stretched():
     return {"submission: in stretches": p.write_submission(v.STRETCHED_SUBMISSION).decode()}
 
 
+def ranged():
+    """Return the bodies of messages about a range."""
+    return {
+        "range": p.encode(p.FileRange(job="nightly", stretch=17)).decode(),
+        "range that is put again": p.encode(p.FileRange(job="team-a~nightly", stretch=17, again=True)).decode(),
+    }
+
+
 def sounds():
     """Return the bodies about the size of a merged partial."""
     return {name: p.encode(message).decode() for name, message in v.SOUNDS.items()}

@@ -43,6 +43,7 @@ from shared.messages import (
     Completed,
     DispatchMessage,
     FeedCall,
+    FileRange,
     Finish,
     FirstChunkMark,
     Permit,
@@ -80,7 +81,7 @@ from shared.parked.overflow import Overflow
 from shared.parked.parked_table import ParkedTable
 from shared.parked.parking import door_key
 from shared.parked.poison_policy import Attempts, FailedAttempt, Mark
-from shared.payload import Limits
+from shared.payload import CutRange, Limits, Ranges
 from shared.payload.frames import Frame
 from shared.payload.stretches import StretchFields, StretchStore
 from shared.payload.submission import (

@@ -716,6 +716,29 @@ class Growing(SmallJobs):
         return _unstamped(ledger.read(name)), _unstamped(row), blobs
 
 
+class Ranged(SmallJobs):
+    """A job whose file is cut by ranges: its row, that of a range, and the blobs that the app writes."""
+
+    tables, containers, values = ("jobs",), ("plans",), v.RANGED
+
+    def write(self, connections, stored):
+        job, row, blobs = stored
+        inserted, _ = self._ledger(connections).insert(job)
+        assert self._ledger(connections).commit(inserted, [row])
+        for number, cut in enumerate(blobs, 1):
+            self._cuts(connections).put(job.job, number, cut.encode())
+
+    def read(self, connections):
+        ledger, name = self._ledger(connections), v.RANGED[0].job
+        (row,) = ledger.stretches_of(name)
+        found = [self._cuts(connections).find(name, number) for number in (1, 2)]
+        blobs = tuple(p.json.decode(one, type=p.CutRange) for one in found)
+        return _unstamped(ledger.read(name)), _unstamped(row), blobs
+
+    def _cuts(self, connections):
+        return p.StretchStore(_container(connections, "plans"), check=str)
+
+
 class Nights(Shelf):
     """A job of a night beside its line in the list, and the row of the night."""
 
@@ -947,7 +970,7 @@ SHELVES = {
     for shelf in (
         Jobs, SmallJobs, Lines, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, PutOff, CauseSums, Over,
         Fleet, Diary, Audit, Replays, Totals,
-        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Needs, Hours, Asides, Bounded, Halted, Erased, Waiting, Nights, Reruns, Growing, Outputs, Gates, Timetables, Sequences, Rules,
+        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Needs, Hours, Asides, Bounded, Halted, Erased, Waiting, Nights, Reruns, Growing, Ranged, Outputs, Gates, Timetables, Sequences, Rules,
     )
 }  # fmt: skip
 _ZSTD = b"\x28\xb5\x2f\xfd"

@@ -119,6 +119,13 @@ def test_a_payload_in_stretches_is_announced_as_before():
     assert (found.job, found.content) == ("meters", p.Stretched())
 
 
+def test_messages_about_a_range_are_as_before():
+    """And read as they were sent."""
+    assert text_of(messages.ranged()) == file_of("ranges").read_text(encoding="utf-8")
+    again = p.decode(golden("ranges")["range that is put again"])
+    assert again == p.FileRange(job="team-a~nightly", stretch=17, again=True)
+
+
 @pytest.mark.parametrize("name", v.SUBMISSIONS)
 def test_submissions_of_before_are_read(name):
     """Publishers have no version of ours: what they send is read for good."""

@@ -12,7 +12,18 @@ from tests.golden.kept import lost
 LIMITS = p.Limits()
 RELEASES = sorted(folder.name for folder in (HERE / "releases").iterdir())
 #: Of messages by their names.
-BODIES = {"messages", "calls", "sounds", "bounds", "waits", "stretched", "halts", "linemessages", "asidemessages"}
+BODIES = {
+    "messages",
+    "calls",
+    "sounds",
+    "bounds",
+    "waits",
+    "stretched",
+    "ranges",
+    "halts",
+    "linemessages",
+    "asidemessages",
+}
 #: Not of a shelf.
 OTHERS = BODIES | {"bus", "words", "errors"}
 

@@ -423,6 +423,18 @@ GROWING = (
         p.StretchFields(previous=SHA, end=p.DeclaredFields(40, {"amount": "812.50"})),
     ),
 )
+#: A job whose file is cut by ranges, the row of its second range with lines, and the blobs of that and of a blank one.
+RANGED = (
+    replace(
+        GROWING[0],
+        job="team-a~usage",
+        file="uploads/usage.ndjson",
+        stretches=3,
+        ranges=p.Ranges("0x8DE", 1_700_000_000, 64 * 1024 * 1024, "d41d8cd98f00b204e9800998ecf8427e"),
+    ),
+    replace(GROWING[1], job="team-a~usage"),
+    (p.CutRange(sha256=SHA, frames=(p.Frame(0, 90, 9, SHA),)), p.CutRange()),
+)
 STRETCHED_SUBMISSION = p.SubmissionFields(job="meters", gate="nightly", payload=p.PayloadFields(stretches=True))
 
 

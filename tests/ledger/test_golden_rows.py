@@ -12,6 +12,7 @@ from shared.errors import LedgerCorruptError
 from shared.ledger import records
 from shared.ledger.entities import job_entity, job_of, row_entity, row_of_entity
 from shared.ledger.records import ChunkState, JobState, Risk, Told
+from shared.payload import Ranges
 from tests.ledger.golden import EMPTY_JOB, EMPTY_ROW, FULL_JOB, FULL_ROW, as_json, moment
 
 GOLDEN = json.loads(Path(__file__).with_name("golden_rows.json").read_text())
@@ -68,6 +69,7 @@ SAMPLES = {
     records.FLAG: True,
     records.NAMES: ("a", "north~b"),
     records.SOURCES: records.Sources(2, MappingProxyType({"amount": "weight"}), "lines"),
+    records.RANGES: Ranges("0x8D", 2**40, 2**27, "d41d8cd9"),
     records.REVISIONS: MappingProxyType({"a": 1, "north~b": 3}),
     records.STORY: (Told(JobState.HELD, moment(7), 3, "why"),),
 }

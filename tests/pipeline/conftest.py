@@ -142,6 +142,7 @@ class Process:
             starter=self.starter,
             waiting=None,
             stretching=None,
+            ranges=None,
             pending=pending,
             clock=world.clock,
             sums={"billing": ("quantity",)},

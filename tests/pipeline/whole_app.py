@@ -2,12 +2,14 @@
 
 from contextlib import contextmanager
 from dataclasses import replace
+from unittest.mock import patch
 
 from shared.app import App, Stores
 from shared.azure.meter import BUS
 from shared.dequeue import CONTAINER
 from shared.grammar import room_job
 from shared.messages import Delivery
+from shared.payload import Limits
 from shared.pipeline.settle import Received
 from shared.publish import Publisher
 from shared.telemetry.log import SILENT
@@ -21,6 +23,9 @@ from tests.faults.sales import Sales
 from tests.faults.world import SETTINGS, SMALL, ManualClock, NoSlots, Unsent, sales
 from tools.local.azurite.launcher import Azurite
 from tools.local.provision import provision
+
+#: The bounds of an app.
+WIDE = Limits()
 
 
 @contextmanager
@@ -57,6 +62,7 @@ class WholeApp:
         settles_at_once=None,
         *,
         storage=None,
+        limits=WIDE,
     ):
         clock, self.settles_at_once = ManualClock(), settles_at_once
         self.bus = Bus(Journal(), clock.now)
@@ -71,7 +77,8 @@ class WholeApp:
         # It delivers by itself, so nothing is woken.
         self.stores.slots = NoSlots(self.stores.container(CONTAINER), clock)
         self.stores.send_permits = Unsent()
-        self.app = App(self.metered, settings, Workloads([workload or Sales()]), stores=self.stores)
+        with patch("shared.app.stages.Limits", lambda: limits):
+            self.app = App(self.metered, settings, Workloads([workload or Sales()]), stores=self.stores)
         # While the feeder rests, others work.
         self.feeder = replace(self.app.stages.feeder, pause=self.go_on)
         self.handlers = {submission_queue(room): self.app.accept for room in ("", *settings.rooms)}

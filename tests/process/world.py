@@ -300,6 +300,7 @@ class Process:
                 parking=parking,
                 deliveries=Deliveries(self.attempts, parking),
                 finishing=world.finishing,
+                ranging=None,
                 run_alone=world.run_alone,
                 is_halted=world.is_halted,
                 look_beside=world.look_beside,

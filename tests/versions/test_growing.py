@@ -7,7 +7,8 @@ import pytest
 
 from shared.ledger.entities import job_entity, job_of
 from shared.ledger.records import Job, JobState, PlanBlob
-from shared.payload import PayloadFields, SubmissionFields, write_submission
+from shared.messages import FileRange, encode
+from shared.payload import MIB, PayloadFields, Ranges, SubmissionFields, write_submission
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 JOB = Job(
@@ -51,3 +52,19 @@ def test_its_dispatcher_leaves_the_job_to_a_newer_one(before):
     entities, ledger = before("ledger.entities"), before("ledger")
     found = ledger.advance_cursor(entities.job_of(job_entity(replace(JOB, dispatch_cursor=0)), ""), 2, NOON)
     assert job_of(entities.job_entity(found), "").state is JobState.DISPATCHING
+
+
+def test_its_worker_waits_for_a_newer_one_with_a_range(before):
+    """By its kind: it is delivered again, and parked after ten minutes."""
+    body = encode(FileRange(job="usage", stretch=3))
+    delivery = before("messages").Delivery(queue="work-00", message_id="m", body=body, count=1)
+    with pytest.raises(before("errors").NewerVersionError, match="range"):
+        before("pipeline.process")._read(delivery)
+
+
+def test_it_keeps_the_ranges_of_a_file_in_the_row(before):
+    """With the columns of a growing job, which it does not know either."""
+    job = replace(JOB, file="uploads/usage", ranges=Ranges("0x8D", 1_700_000_000, 64 * MIB, "d41d"))
+    entities = before("ledger.entities")
+    again = job_of(entities.job_entity(entities.job_of(job_entity(job), "")), "")
+    assert (again.ranges, again.file, again.growing) == (job.ranges, job.file, True)
