@@ -5,14 +5,11 @@ what is real and what is simulated). `work_checker` judges by the published file
 """
 
 import argparse
-import json
 import os
 import platform
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from shared.pipeline.segments import CUT_ABOVE
@@ -20,10 +17,10 @@ from shared.settings import BILLING
 from shared.topology import topology
 from tests.benchmarks import many_accounts
 from tests.benchmarks.document import write
-from tests.benchmarks.many_accounts import ABOVE, MIB, MOST_MEMORY, REPEATED, WORKLOAD
-from tests.benchmarks.work_checker import Judged
+from tests.benchmarks.many_accounts import ABOVE, REPEATED, WORKLOAD
+from tests.benchmarks.work_deployed import killed
+from tests.benchmarks.work_part import Part, judge, judged, note
 from tools.local.azurite.launcher import Azurite
-from tools.local.docs import markdown
 from tools.local.paths import ROOT
 from tools.local.provision import provision
 from tools.local.stack import settings_for
@@ -35,31 +32,15 @@ COMPARED, TURNS, MOST_CPU = 800_000, 3, 1.35
 ACTS = ("publish", "accept", "process", "settle", "finish")
 
 
-@dataclass
-class Part:
-    """One part's table, and what is wrong."""
-
-    head: Sequence[str]
-    rows: list[Sequence[str]] = field(default_factory=list)
-    breaches: list[str] = field(default_factory=list)
-    said: str = ""
-
-    @property
-    def text(self) -> str:
-        """What stands in the page."""
-        found = "; ".join(self.breaches) or "none"
-        return f"{markdown(self.head, self.rows)}\n\n{self.said}Breaches: {found}."
-
-
 def lines(items: int) -> Part:
     """Run a job that makes a line of each transaction, at the default settings."""
     part = Part(("stage", "CPU s", "requests", "most memory, MiB"))
     with Azurite.start() as azurite, tempfile.TemporaryDirectory() as folder:
         settings = {"SLUICE_WORKLOADS": "tests.benchmarks.work_bodies:Etl", WORKLOAD: "etl"}
-        for one in _run(azurite, settings, items, folder, ("publish", "accept", "process", "settle", f"{REPEATED}finish")):
-            _note(part, one)
-        found = _judged(azurite.connection_string, "job/1", "lines-", items)
-    _judge(part, found, items)
+        for one in _run(azurite, settings, items, folder, [*ACTS[:-1], f"{REPEATED}finish"]):
+            note(part, one)
+        found = judged(azurite.connection_string, "job/1", "lines-", items)
+    judge(part, found, items)
     ratio, spent = compare()
     part.said += (
         f"{COMPARED:,} transactions of billing took {spent[False]:.2f} s of CPU without lines and {spent[True]:.2f} s with, "
@@ -76,9 +57,9 @@ def accounts(items: int) -> Part:
     with Azurite.start() as azurite, tempfile.TemporaryDirectory() as folder:
         settings = {"SLUICE_WORKLOADS": BILLING, WORKLOAD: "billing", ABOVE: str(CUT_ABOVE)}
         for one in _run(azurite, settings, items, folder, ACTS):
-            _note(part, one)
-        found = _judged(azurite.connection_string, "job/1", "output-", items)
-    _judge(part, found, items)
+            note(part, one)
+        found = judged(azurite.connection_string, "job/1", "output-", items)
+    judge(part, found, items)
     return part
 
 
@@ -102,26 +83,7 @@ def _run(azurite: Azurite, more: dict[str, str], items: int, folder: str, acts: 
     yield from many_accounts.run({"settings": settings, "jobs": ["job"], "items": items, "folder": folder}, acts)
 
 
-def _note(part: Part, one: dict[str, Any]) -> None:
-    memory = f"{one['peak'] / MIB:.0f}"
-    name = one["stage"].removeprefix(REPEATED)
-    part.rows.append((name, f"{one['cpu']:.1f}", f"{one['requests']:,}", memory))
-    if one["peak"] > MOST_MEMORY:
-        part.breaches.append(f"{name} took {memory} MiB")
-
-
-def _judge(part: Part, found: Judged, items: int) -> None:
-    part.said += f"{items:,} transactions; {found.lines:,} lines of {found.found:,} transactions in {found.parts} files. "
-    part.breaches += found.breaches(items)
-
-
-def _judged(storage: str, folder: str, prefix: str, items: int) -> Judged:
-    words = [sys.executable, "-m", "tests.benchmarks.work_checker", storage, folder, prefix, str(items)]
-    done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, check=True)
-    return Judged(**json.loads(done.stdout))
-
-
-PARTS: dict[str, Callable[[int], Part]] = {"lines": lines, "accounts": accounts}
+PARTS: dict[str, Callable[[int], Part]] = {"lines": lines, "accounts": accounts, "killed": killed}
 
 
 def main(arguments: Sequence[str] = ()) -> int:

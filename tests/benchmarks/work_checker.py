@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from decimal import ROUND_HALF_EVEN, Decimal
 
 import msgspec
 import zstandard
@@ -61,6 +62,15 @@ def number_of(account: str) -> int:
 def quantity_of(number: int) -> str:
     """Return the quantity of a transaction."""
     return f"{number % 1000}.25"
+
+
+def amount_of(number: int) -> Decimal:
+    """Return what that costs on the plan `basic`, rounded half to even: the first 100 units, those up to 1,000, the rest."""
+    whole = Decimal(quantity_of(number))
+    first, second = min(whole, Decimal(100)), max(min(whole, Decimal(1000)) - 100, Decimal(0))
+    rest = max(whole - 1000, Decimal(0))
+    price = first * Decimal("0.05") + second * Decimal("0.035") + rest * Decimal("0.02")
+    return price.quantize(Decimal("0.01"), ROUND_HALF_EVEN)
 
 
 def judge(storage: str, folder: str, prefix: str, items: int) -> Judged:
