@@ -4,9 +4,11 @@ It answers on a port of its own, passes on what is about other tables, and judge
 """
 
 import itertools
+import json
 import re
 import threading
 import urllib.parse
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from http.client import HTTPConnection
@@ -15,13 +17,20 @@ from typing import Any, Self
 
 from requests.structures import CaseInsensitiveDict
 
-from shared.pipeline.outputs import FENCE_KEY
 from tests.benchmarks.work_checker import amount_of, number_of
 from tests.faults.memory.reply import Asked, Reply
 from tests.faults.memory.tables import Tables
 
 _ABOUT_TOTALS = re.compile(rb" \S+/totals[( ]")
 _AMOUNTS = [amount_of(number) for number in range(1000)]
+#: Before each change of a group, and between the head of one and its row.
+_PART_ENDS, _BEFORE_ROW = re.compile(rb"--changeset_[^\r\n]*"), b"\r\n\r\n{"
+#: The end of a reply of `Tables`, what shows that it refuses, and the answer to a row.
+_LAST, _REFUSED = b"--changesetresponse_s--", b"odata.error"
+_DONE = (
+    b"--changesetresponse_s\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n"
+    b"HTTP/1.1 204 No Content\r\n\r\n\r\n"
+)
 _HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "date", "server"}
 
 
@@ -44,15 +53,22 @@ class CountedRows(Tables):
         """Return a number that no other change has."""
         return next(self._versions)
 
-    def _stored(self, table: Any, key: tuple[str, str], entity: dict[str, Any]) -> Reply:
-        if key[1] == FENCE_KEY:
-            self.transactions += 1
-            return super()._stored(table, key, entity)
-        number = number_of(entity["account"])
+    def _batch(self, asked: Asked) -> Reply:
+        """Take the fence's change as all tables do, and then count the rows behind it."""
+        head, *rows = _PART_ENDS.split(asked.body)[1:-1]
+        reply = super()._batch(replace(asked, body=head))
+        self.transactions += 1
+        if _REFUSED in reply.body:
+            return reply
+        for row in rows:
+            self._count(json.loads(row[row.index(_BEFORE_ROW) + 4 :]))
+        return replace(reply, body=reply.body.replace(_LAST, _DONE * len(rows) + _LAST))
+
+    def _count(self, row: dict[str, Any]) -> None:
+        number = number_of(row["account"])
         self.again += self.seen[number]
         self.seen[number] = 1
-        self.wrong += (int(entity["items"]), Decimal(entity["amount_EUR"])) != (1, _AMOUNTS[number % 1000])
-        return Reply(204, headers={"ETag": f"W/\"datetime'{self.version()}'\""})
+        self.wrong += (int(row["items"]), Decimal(row["amount_EUR"])) != (1, _AMOUNTS[number % 1000])
 
 
 class TotalsService:
