@@ -8,7 +8,9 @@ from azure.storage.blob import BlobLeaseClient
 
 from shared.dequeue import CONTAINER, BlobSlots
 from shared.pipeline import CallLimits
+from shared.pipeline.outputs import run_in_parts
 from shared.topology import LEASE_SECONDS
+from shared.workloads import Calls
 from tests.faults.invariants import breaches
 from tests.faults.plan import KilledError, Plan
 from tests.faults.sales import Sales
@@ -79,6 +81,11 @@ class LimitedProcess(Process):
         limits = CallLimits(lots, world.clock, {}, pause=lambda seconds: world.clock.advance(seconds=seconds))
         processor = self.app.stages.processor
         processor._tools = replace(processor._tools, pace=limits.pace)
+
+    def _run_here(self, workload, *chunk, makes_lines, turns):
+        """Run a suspect. Its calls take turns, as the real child asks for each."""
+        calls = Calls(turns=turns, monotonic=self.world.clock.monotonic)
+        return run_in_parts(self.world.workloads.find(workload), *chunk, calls=calls, makes_lines=makes_lines)
 
 
 class _Lots(BlobSlots):
