@@ -332,8 +332,9 @@ class PoisonPolicy:
     alone_seconds: int = 300
     still_seconds: int = 60
     #: Any other message parks before its work if so many deliveries began and never ended, and if an unknown failure would
-    #: park it now. Fewer can come from an outage that kept an end from being noted.
-    deaths: int = 3
+    #: park it now. Fewer can come from others: a step of a finish takes up to a minute, and where an instance ends each 20
+    #: seconds, three of four deliveries die of that.
+    deaths: int = 10
     #: A job pauses when more than this share of its chunks, and more than this number, are parked.
     pause_share: float = 0.2
     pause_chunks: int = 5

@@ -22,7 +22,7 @@ from shared.dequeue import SlotLease
 from shared.errors import NoSlotError, StorageUnavailableError, WorkloadsRefusedError
 from shared.grammar import Rate
 from shared.pipeline.plan import SMALLEST
-from shared.workloads import AnyWorkload, Turns, Workloads, rates_of
+from shared.workloads import DELIVERY_SECONDS, AnyWorkload, Turns, Workloads, rates_of
 
 #: Calls of a lot. Fewer, larger lots would leave more idle when a holder dies.
 LOT: Final = 16
@@ -81,6 +81,9 @@ def find_slow(rates: Mapping[str, Rate], chunk_items: int | None) -> str | None:
     """Return how a limit is too slow for chunks of so many transactions. None: `auto`."""
     items = chunk_items or SMALLEST
     for name, rate in rates.items():
+        # Who takes a lot waits for one distance, and so does the first call of each delivery.
+        if (SPARE / cut_lots(rate)[0] + _LATE) * rate.seconds >= DELIVERY_SECONDS:
+            return f"at the limit {name} of {rate} no call begins within the {DELIVERY_SECONDS:.0f} s of a delivery: take 2/min or more"
         if (seconds := count_seconds(rate, items)) > CHUNK_SECONDS:
             return (
                 f"at the limit {name} of {rate} a chunk of {items:,} transactions takes {seconds:,.0f} s, at most "

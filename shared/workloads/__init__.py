@@ -5,6 +5,7 @@ A workload needs nothing else of Sluice. docs/workloads.md writes one from scrat
 
 from shared.errors import Later as Later
 from shared.workloads.isolate import (
+    DELIVERY_SECONDS as DELIVERY_SECONDS,
     FIRST_PAUSE as FIRST_PAUSE,
     LONGEST_PAUSE as LONGEST_PAUSE,
     MOST_LEFT as MOST_LEFT,

@@ -40,6 +40,7 @@ BENCHMARKS = (
     "capacity",
     "ten_jobs",
     "large_job",
+    "work",
     "registration",
     "held",
     "migration",

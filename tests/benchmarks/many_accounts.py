@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,6 +29,7 @@ from shared.settings import BILLING
 from shared.topology import payload_container, submission_queue, topology
 from tests.benchmarks import large_job_stage as stages
 from tests.benchmarks.large_job import AS_DEPLOYED, PATIENCE
+from tests.benchmarks.work_checker import number_of
 from tools.local.azurite.launcher import Azurite
 from tools.local.paths import ROOT
 from tools.local.provision import provision
@@ -36,8 +37,8 @@ from tools.local.stack import settings_for
 
 MOST_MEMORY = 256 * MIB
 BATCH = 50
-#: For this benchmark alone: bytes of all partials above which a job has spans.
-ABOVE = "above"
+#: For this benchmark alone: bytes of all partials above which a job has spans, and the workload of the job.
+ABOVE, WORKLOAD = "above", "workload"
 ACTS = ("publish", "accept", "process", "settle", "finish")
 
 
@@ -55,7 +56,7 @@ class CountedTotals:
     def write(self, job: str, fence: Fence, rows: Sequence[Any]) -> Fence:
         """Note rows, each of them once."""
         for row in rows:
-            number = int(row["account"].removeprefix("account-"))
+            number = number_of(row["account"])
             if self.seen[number]:
                 raise AssertionError(f"account {number} has two rows")
             self.seen[number] = 1
@@ -81,7 +82,10 @@ def publish(stage: stages.Stage) -> None:
     payload = PayloadFields(blob=name, codec=made.codec, index=made.index.sha256)
     sums = {key: format(amount, "f") for key, amount in made.sums.items()}
     fields = SubmissionFields(
-        job=role.jobs[0], workload="billing", declared=DeclaredFields(made.index.items, sums), payload=payload
+        job=role.jobs[0],
+        workload=role.settings[WORKLOAD],
+        declared=DeclaredFields(made.index.items, sums),
+        payload=payload,
     )
     stage.metered.queues.get_queue_client(submission_queue()).send_message(
         write_submission(fields).decode(), time_to_live=-1
@@ -122,6 +126,10 @@ def finish(stage: stages.Stage) -> None:
     sys.stderr.write(f"{found}, {counted.writes:,} table transactions, {dict(names)}, {len(parts)} parts\n")
 
 
+#: Stages of this benchmark. The others, and those whose names begin so, are of `large_job_stage`.
+OWN, REPEATED = {one.__name__: one for one in (publish, settle, finish)}, "plain-"
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run every stage; 1 if a process took more than its bound."""
     parser = argparse.ArgumentParser(prog="many_accounts", description=__doc__)
@@ -129,30 +137,28 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--chunk", type=int, default=8_000, help="transactions of a chunk")
     parser.add_argument("--above", type=int, default=CUT_ABOVE, help="bytes of partials above which a job has spans")
     options = parser.parse_args(arguments)
-    peaks = []
     with Azurite.start() as azurite, tempfile.TemporaryDirectory() as folder:
         provision(azurite.connection_string, topology())
         settings = settings_for(azurite.connection_string, "in this process")
-        settings |= {ABOVE: str(options.above), "SLUICE_CHUNK_ITEMS": str(options.chunk), "SLUICE_WORKLOADS": BILLING}
+        settings |= {ABOVE: str(options.above), "SLUICE_CHUNK_ITEMS": str(options.chunk)}
+        settings |= {"SLUICE_WORKLOADS": BILLING, WORKLOAD: "billing"}
         role = {"settings": settings, "jobs": ["many"], "items": options.accounts, "folder": folder}
-        for act in ACTS:
-            command = [
-                sys.executable,
-                "-m",
-                "tests.benchmarks.many_accounts",
-                "--stage",
-                json.dumps({**role, "stage": act}),
-            ]
-            done = subprocess.run(
-                command, cwd=ROOT, stdout=subprocess.PIPE, timeout=PATIENCE, check=True, env=AS_DEPLOYED
-            )
-            one = json.loads(done.stdout.splitlines()[-1])
-            peaks.append(one["peak"])
-            print(  # noqa: T201 - commands print
-                f"{act}: {one['wall']:.1f} s, CPU {one['cpu']:.1f} s, {one['requests']:,} requests, {one['peak'] / MIB:.0f} MiB",
-                flush=True,
-            )
+        peaks = [one["peak"] for one in run(role)]
     return int(max(peaks[1:]) > MOST_MEMORY)
+
+
+def run(role: Mapping[str, object], acts: Sequence[str] = ACTS) -> Iterator[dict[str, Any]]:
+    """Run stages, each in a process of its own. Say and yield what each took."""
+    for act in acts:
+        command = [sys.executable, "-m", "tests.benchmarks.many_accounts", "--stage"]
+        command.append(json.dumps({**role, "stage": act}))
+        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, timeout=PATIENCE, check=True, env=AS_DEPLOYED)
+        one = json.loads(done.stdout.splitlines()[-1])
+        print(  # noqa: T201 - commands print
+            f"{act}: {one['wall']:.1f} s, CPU {one['cpu']:.1f} s, {one['requests']:,} requests, {one['peak'] / MIB:.0f} MiB",
+            flush=True,
+        )
+        yield one
 
 
 def run_stage(role: str) -> None:
@@ -162,9 +168,7 @@ def run_stage(role: str) -> None:
     # Puts all chunks at once, and needs no feeder.
     direct = SimpleNamespace(take=lambda chunks, _room: chunks, following=starter.direct.following)
     object.__setattr__(starter, "direct", direct)
-    act = {"publish": publish, "settle": settle, "finish": finish}.get(stage.role.stage) or stages.STAGES[
-        stage.role.stage
-    ]
+    act = OWN.get(stage.role.stage) or stages.STAGES[stage.role.stage.removeprefix(REPEATED)]
     sys.stdout.write(json.dumps(stage.measure(lambda: act(stage))))
 
 

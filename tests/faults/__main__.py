@@ -11,7 +11,7 @@ from tests.faults import campaign, mutants, pairs, report
 from tests.faults.azurite_storage import AzuriteAccounts, start
 from tests.faults.orders.scenarios import ORDER_SCENARIOS
 from tests.faults.plan import MODES, Fault
-from tests.faults.scenarios import SCENARIOS
+from tests.faults.scenarios import SCENARIOS, WORK_SCENARIOS
 from tests.faults.sightings import OF_TWO, ORDER_STATES, STATES
 
 #: Histories tried for each that is wanted: in some the second fault comes after the end.
@@ -29,7 +29,7 @@ def main(arguments=None):
     for part in options.parts or PARTS:
         if campaign.stopping.is_set():
             break
-        tables, found = PARTS[part](options)
+        tables, found = {**PARTS, **NAMED}[part](options)
         if not options.dry and not options.only:
             report.write(tables)
         problems += found
@@ -40,7 +40,12 @@ def main(arguments=None):
 
 def _parser():
     parser = argparse.ArgumentParser(prog="make faults ARGS=", description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="what to run; all of it if nothing is named")
+    parser.add_argument(
+        "parts",
+        nargs="*",
+        choices=[*PARTS, *NAMED, []],
+        help="what to run; all that are not of single features, if nothing is named",
+    )
     parser.add_argument("--seconds", type=float, default=3600, help="for each part, at most")
     parser.add_argument("--histories", type=int, default=10_000, help="in which both of two faults happen")
     parser.add_argument("--dry", action="store_true", help="leave docs/appendix/faults.md as it is")
@@ -164,6 +169,9 @@ PARTS = {
     **Family("orders-", ORDER_SCENARIOS, ORDER_STATES).parts,
     "mutants": _mutants,
 }
+
+#: Those of single features. `PARTS` have their scenarios, too.
+NAMED = Family("work-", WORK_SCENARIOS, {}).parts
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -34,6 +34,7 @@ from shared.pipeline.settle import Received
 from shared.signals import Hint
 from tests.faults.host import StuckError, bury_dead_letter
 from tests.faults.invariants import MARK, breaches, breaches_of_erased, breaches_of_rerun, breaches_of_stopped
+from tests.faults.limited import LimitedWorld, breaches_of_limit, process_beside
 from tests.faults.plan import KilledError, Plan
 from tests.faults.sales import PERMANENT, UNKNOWN
 from tests.faults.world import (
@@ -1045,6 +1046,10 @@ SCENARIOS = (
         rest=come_to_the_second_look,
         check=breaches_of_erased,
     ),
+    Scenario("process with a limit", accepted, process, world=LimitedWorld, check=breaches_of_limit, pause=0),
+    Scenario(
+        "two processes with a limit", accepted, process_beside, world=LimitedWorld, check=breaches_of_limit, pause=0
+    ),
     Scenario("process, the bus refuses", accepted, process_refused, runs=3),
     Scenario("process, then the bus loses all", accepted, process_and_lose, runs=6),
     Scenario("settle and finish", processed, everything, runs=3),
@@ -1158,4 +1163,10 @@ SCENARIOS = (
         forgets=True,
         revisions={A: (2, 3)},
     ),
+)
+#: Those of lines, of transactions that are set aside, of calls to others, and of cuts by size.
+WORK_SCENARIOS = tuple(
+    one
+    for one in SCENARIOS
+    if any(word in one.name for word in ("lines", "set aside", "a service", "extend", "a limit", "in spans"))
 )

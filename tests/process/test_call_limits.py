@@ -14,7 +14,7 @@ from shared.grammar import MOST_CALLS, Rate, read_rate
 from shared.payload import Limits
 from shared.pipeline.alone import Alone
 from shared.pipeline.call_limits import CHUNK_SECONDS, CallLimits, check_limits, count_seconds, cut_lots
-from shared.workloads.isolate import Calls, is_uncalled
+from shared.workloads.isolate import DELIVERY_SECONDS, Calls, is_uncalled
 from shared.workloads.registry import Workloads, isolate_lines, run_lines
 from tests.dequeue.memory_queue import ManualClock
 from tests.faults.memory.storage import MemoryStorage
@@ -349,6 +349,19 @@ def test_a_limit_at_which_no_chunk_ends_in_time_stops_the_start():
     check_limits(workloads, {}, 84)
     check_limits(workloads, {"bank": Rate(100, 1)}, None)
     assert count_seconds(Rate(30, 60), 84) <= CHUNK_SECONDS < count_seconds(Rate(30, 60), 85)
+
+
+def test_a_limit_at_which_a_delivery_ends_before_its_first_call_stops_the_start():
+    """Each delivery waits for one distance first, and begins no call after a minute. So a chunk would never end."""
+    workloads = Workloads([Limited()])
+    with pytest.raises(WorkloadsRefusedError, match=r"of 1/min no call begins within the 60 s .*: take 2/min or more"):
+        check_limits(workloads, {"bank": Rate(1, 60)}, 1)
+    check_limits(workloads, {"bank": Rate(2, 60)}, 1)
+    fleet = Fleet("2/min")
+    began = fleet.clock.monotonic()
+    with fleet.process().pace(fleet.workload, 1) as turns:
+        fleet.call(turns, 1)
+    assert fleet.times[0] - began < DELIVERY_SECONDS
 
 
 def test_a_setting_of_a_limit_that_no_workload_has_stops_the_start():

@@ -43,16 +43,25 @@ class Mixture(ShardedWorld):
 
     def run(self, jobs=4):
         """Publish jobs, let the versions work them off, and return what is wrong."""
+        self.work_off(self.publish(jobs))
+        self._end()
+        return list(breaches(self, Scenario("mixture", None, None)))
+
+    def publish(self, jobs, shops="xyzw"):
+        """Publish jobs of these shops. Return the turn at which the gate of some opens."""
         gated = []
         for number in range(jobs):
             name = f"job-{'abcdefghij'[number]}"
-            self.published[name] = sales(*self.random.choices("xyzw", k=self.random.choice(self.sizes)))
+            self.published[name] = sales(*self.random.choices(shops, k=self.random.choice(self.sizes)))
             if number % 3 == 2:
                 gated.append(name)
             # Drawn once a job: a publisher that was killed repeats the same submission.
             is_inline = bool(self.random.randrange(2))
             self._act("submit", name, self.published[name], GATE if name in gated else None, is_inline)
-        opens_at = self.random.randrange(30, 60) if gated else None
+        return self.random.randrange(30, 60) if gated else None
+
+    def work_off(self, opens_at=None):
+        """Let the versions take turns until nothing waits for anything."""
         waits = 0
         for turn in range(MOST_TURNS):
             if turn == opens_at:
@@ -65,8 +74,6 @@ class Mixture(ShardedWorld):
                 waits += 1
                 if waits > MOST_WAITS or not self._wait():
                     break
-        self._end()
-        return list(breaches(self, Scenario("mixture", None, None)))
 
     def _wait(self):
         """Let time pass and a version tick. False: nothing waits for anything."""
