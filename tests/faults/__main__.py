@@ -11,8 +11,8 @@ from tests.faults import campaign, mutants, pairs, report
 from tests.faults.azurite_storage import AzuriteAccounts, start
 from tests.faults.orders.scenarios import ORDER_SCENARIOS
 from tests.faults.plan import MODES, Fault
-from tests.faults.scenarios import SCENARIOS
-from tests.faults.sightings import OF_TWO, ORDER_STATES, STATES
+from tests.faults.scenarios import ACT_SCENARIOS, SCENARIOS
+from tests.faults.sightings import ACT_STATES, OF_TWO, ORDER_STATES, STATES
 
 #: Histories tried for each that is wanted: in some the second fault comes after the end.
 SPARE = 1.5
@@ -161,6 +161,7 @@ def _told(outcome):
 
 PARTS = {
     **Family("", SCENARIOS, STATES).parts,
+    **Family("acts-", ACT_SCENARIOS, ACT_STATES).parts,
     **Family("orders-", ORDER_SCENARIOS, ORDER_STATES).parts,
     "mutants": _mutants,
 }

@@ -22,7 +22,7 @@ from tests.faults.host import HIDDEN
 from tests.faults.memory.storage import MemoryStorages
 from tests.faults.orders.scenarios import ORDER_SCENARIOS
 from tests.faults.plan import Fault, KilledError
-from tests.faults.scenarios import SCENARIOS
+from tests.faults.scenarios import ACT_SCENARIOS, SCENARIOS
 
 #: A third of a run on a real storage is waiting for a hidden message.
 REAL_WORKERS, MEMORY_WORKERS = 4, 2
@@ -41,7 +41,7 @@ SHORTCUTS = {
 }
 #: Runs on one Azurite: after a thousand it takes four times as long over each.
 ROUND = 200
-BY_NAME = {scenario.name: scenario for scenario in (*SCENARIOS, *ORDER_SCENARIOS)}
+BY_NAME = {scenario.name: scenario for scenario in (*SCENARIOS, *ACT_SCENARIOS, *ORDER_SCENARIOS)}
 #: Workers fork from a process that has imported everything and has no threads.
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.faults.campaign"])
