@@ -180,7 +180,7 @@ class Stores(Closing):
             *work_stages(self.ledger, put_back, self.send_result),
             settle_stage(self.ledger, self.send_result),
         )
-        self.parking = Parking(self.parked_table, self.clock, parking_stages, self._is_sealed)
+        self.parking = Parking(self.parked_table, self.clock, parking_stages, self._is_over)
         self.outbox = Outbox(
             self.ledger,
             self.pending,
@@ -265,11 +265,11 @@ class Stores(Closing):
             clock=self.clock,
         )
 
-    def _is_sealed(self, job: str) -> bool:
-        """Check whether a job is closed for good. Messages of a row that this version cannot read are not dropped."""
+    def _is_over(self, job: str, revision: int | None) -> bool:
+        """Check whether a job is closed for good, or runs again since. Messages of a row that this version cannot read stay."""
         with suppress(LedgerError, NewerVersionError):
             found = self.ledger.read(job)
-            return found is not None and found.state in SEALED
+            return found is not None and (found.state in SEALED or (revision is not None and revision < found.run_from))
         return False
 
     @property
