@@ -6,8 +6,9 @@ Once with kills, for the proof; once without, for when a stage begins; and once 
 import json
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -38,21 +39,31 @@ class Night:
         self.stores = Stores(connections)
 
     def submit(self, items: int, stages: Sequence[str] = STAGES) -> None:
-        """Submit the stages, the last one first."""
+        """Submit the stages, the first one behind a gate, and open that when each knows whom it waits for."""
         with Publisher.connect(self.connections) as publisher:
-            for number in range(len(stages) - 1, 0, -1):
-                before = [stages[number - 1]]
-                publisher.submit_jobs(job=stages[number], workload="rated", jobs=before, sums={"units": "units"})
             some = ({"number": n, "account": f"a-{n % 500}", "units": n % 97} for n in range(items))
-            publisher.submit(job=stages[0], workload="rated", transactions=some, sums=("units",))
+            publisher.submit(job=stages[0], workload="rated", transactions=some, sums=("units",), gate=stages[0])
+            self._wait_for(lambda: self._is_held(stages[0]), f"{stages[0]} is not held")
+            for before, name in pairwise(stages):
+                publisher.submit_jobs(job=name, workload="rated", jobs=[before], sums={"units": "units"})
+                self._wait_for(lambda name=name: self._is_held(name), f"{name} does not wait")
+        self.stores.gate_operator.open(stages[0], by="bench")
+
+    def _is_held(self, name: str) -> bool:
+        job = self.stores.ledger.read(name)
+        return job is not None and job.state is JobState.HELD
+
+    def _wait_for(self, is_so: Callable[[], bool], otherwise: str) -> None:
+        end = time.monotonic() + PATIENCE
+        while not is_so():
+            if time.monotonic() >= end:
+                raise TimeoutError(f"after {PATIENCE} s {otherwise}")
+            time.sleep(EVERY)
 
     def wait(self, stages: Sequence[str] = STAGES) -> None:
         """Wait until the last stage has ended."""
-        end = time.monotonic() + PATIENCE
-        while (job := self.stores.ledger.read(stages[-1])) is None or job.state not in FINISHED:
-            if time.monotonic() >= end:
-                raise TimeoutError(f"the night has not ended within {PATIENCE} s: {job}")
-            time.sleep(EVERY)
+        last = stages[-1]
+        self._wait_for(lambda: self.job(last).state in FINISHED, f"{last} has not ended")
 
     def job(self, name: str) -> Job:
         """Return a stage's row."""
@@ -109,7 +120,7 @@ def prove(items: int, every: float) -> Iterator[Row]:
         took, kills = time.monotonic() - began, killer.kills
         jobs = [night.job(name) for name in STAGES]
         found = []
-        for before, after in zip(jobs, jobs[1:], strict=False):
+        for before, after in pairwise(jobs):
             lines, accepted = night.count_lines(before), before.totals.accepted
             same = after.items == lines == accepted.items and dict(after.declared) == dict(accepted.sums)
             found.append(

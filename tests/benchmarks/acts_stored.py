@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -22,15 +23,21 @@ from shared.operating.replay import ReplayPace, Selection
 from shared.operating.run_diff import DiffReader
 from shared.pipeline import TotalsTable
 from shared.pipeline.outputs import TotalsWriter, row_of_total
+from shared.topology import topology
 from shared.workloads import Total
 from tests.benchmarks.acts_row import Row
 from tests.benchmarks.dequeue_entries import SLUICE
-from tests.faults.plan import KilledError
+from tests.faults import campaign
+from tests.faults.marks import has_mark, places_of
+from tests.faults.plan import Fault, KilledError
 from tests.faults.sales import PERMANENT, LinedSales
 from tests.operating.test_dry_run import everything
+from tests.pipeline import test_erase_marks as marks
 from tests.pipeline.test_pause import look, tick
 from tests.pipeline.whole_app import WholeApp, running_app
+from tools.local.azurite.launcher import Azurite
 from tools.local.paths import ROOT
+from tools.local.provision import provision
 from tools.local.stack import settings_for
 
 #: Chunks of the jobs that run again, of two transactions each.
@@ -230,6 +237,52 @@ def compare_made(accounts: int) -> int:
     found = reader.begin(manifests)  # type: ignore[arg-type]
     changed = sum(1 for _ in reader.compare(manifests, found))  # type: ignore[arg-type]
     return int((changed, found.totals.equal) != (-(-accounts // 1000), accounts - -(-accounts // 1000)))
+
+
+def erase() -> Iterator[Row]:
+    """Erase two of the jobs of an installation, look for their mark in all it has, and kill the act at each of its writes."""
+    with tempfile.TemporaryDirectory(prefix="sluice-erase-") as name, Azurite.start(Path(name)) as own:
+        provision(own.connection_string, topology())
+        app = WholeApp(own.connection_string, workload=marks.Quoting())
+        with app.metered, app.others:
+            for job, mark in (("gone", marks.MARK), ("kept", marks.OTHER)):
+                marks.submit(app, job, mark)
+                marks.flood(app, job, mark)
+            app.work_off()
+            tick(app, 8, 16)
+            before = list(places_of(marks.MARK, marks.kept_in(app)))
+            for job in ("gone", "gone-filed"):
+                app.stores.job_eraser.erase(job, **AGAIN)
+            tick(app, 6)
+            proven = [app.read(job).proof["found"] for job in ("gone", "gone-filed")]
+            left = list(places_of(marks.MARK, marks.kept_in(app)))
+            left += [one.body for one in app.bus.waiting("results") if marks.MARK in one.body.encode()]
+            kept = len(list(places_of(marks.OTHER, marks.kept_in(app))))
+        files = [one for one in Path(name).rglob("*") if one.is_file() and has_mark(one.read_bytes(), marks.MARK)]
+    dead = [one for one in files if one.parent.name in {"__blobstorage__", "__queuestorage__"}]
+    found = (
+        f"in {len(before)} rows, blobs and messages before; after the proof in {len(left)}, on the bus too, and in "
+        f"{len(files) - len(dead)} files; another job's mark in {kept}"
+    )
+    is_good = proven == [0, 0] and not left and len(files) == len(dead) and len(before) == kept
+    yield Row("erase: a mark in every field of two jobs", found, "0 and 0", is_good)
+    yield _kill_erasures()
+
+
+def _kill_erasures() -> Row:
+    """Kill the act before and after each of its writes. The tick ends what began, or a person repeats it."""
+    names = [name for name in campaign.BY_NAME if name.startswith("erase")]
+    sites = campaign.recorded(names)
+    tasks = [
+        (name, (Fault(at, mode),))
+        for name, requests in sites.items()
+        for at, (stage, site) in enumerate(requests, 1)
+        if stage == "act" and site.split()[0] not in {"GET", "HEAD"}
+        for mode in ("kill_before", "kill_after")
+    ]
+    wrong = [one for _, outcome in campaign.outcomes(tasks) for one in outcome.breaches]
+    found = f"{len(tasks)} kills, {len(wrong)} breaches{': ' + wrong[0] if wrong else ''}"
+    return Row("erase: killed before and after each of its writes, to the second check", found, "0 breaches", not wrong)
 
 
 def _measure(words: list[str], settings: Mapping[str, str]) -> tuple[int, int, float]:
