@@ -45,6 +45,7 @@ BENCHMARKS = (
     "migration",
     "onsale",
     "recovery",
+    "acts",
     "idle_day",
 )
 

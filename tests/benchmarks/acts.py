@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.benchmarks import acts_fleet, acts_lookups, acts_mixtures, acts_night, acts_stored, document
+from tests.benchmarks import acts_fleet, acts_lookups, acts_mixtures, acts_night, acts_stored, acts_timetable, document
 from tests.benchmarks.acts_row import Row
 from tools.local.docs import markdown
 
@@ -48,6 +48,7 @@ def parts_of(options: argparse.Namespace) -> dict[str, Callable[[], Iterator[Row
         "night": lambda: acts_night.prove(options.items, options.every),
         "follow": lambda: acts_night.follow(options.items),
         "lost": lambda: acts_night.follow_without_hints(min(options.items, 2_000)),
+        "timetable": acts_timetable.measure,
         "mixtures": lambda: acts_mixtures.measure(options.mixtures),
     }
 

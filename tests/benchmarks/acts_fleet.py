@@ -22,6 +22,7 @@ from shared.ledger import FINISHED, Job, JobState
 from shared.messages import ChunkMessage, Permit, encode
 from shared.pipeline import TotalsTable
 from shared.publish import Publisher
+from shared.usage import bill_of, load
 from tests.benchmarks.acts_row import Row
 from tests.benchmarks.acts_workload import SECONDS, STAMPS
 from tests.benchmarks.dequeue_entries import SLUICE, Workers
@@ -38,6 +39,8 @@ BEGINS, SILENT, DRAINS, BESIDE = 10.5, 11.0, 10.0, 2.0
 #: Seconds for which all processes stand still around a stop, and after which nothing that stopped begins any more.
 STILL, QUIET = 15.0, 25.0
 EVERY = 0.2
+#: The gate of the job that is forecast, and how far the forecast may be away.
+GATE, NEAR = "nightly", 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class Fleet:
         self._first = 0
         self.workers = Workers(stack.settings, 1)
 
-    def submit(self, job: str, items: int, workload: str = "stamped") -> range:
+    def submit(self, job: str, items: int, workload: str = "stamped", gate: str | None = None) -> range:
         """Submit a job, and return the numbers of its transactions."""
         numbers = range(self._first, self._first + items)
         self._first += items
@@ -70,6 +73,7 @@ class Fleet:
                     {"number": n, "account": f"a-{(n - numbers[0]) % 7}", "units": n - numbers[0]} for n in numbers
                 ),
                 sums=("units",),
+                gate=gate,
             )
         return numbers
 
@@ -281,6 +285,23 @@ def pause(fleet: Fleet, seconds: float) -> Iterator[Row]:
     )
 
 
+def forecast(fleet: Fleet) -> Iterator[Row]:
+    """Hold a job behind a gate, forecast its opening, open it, and compare."""
+    fleet.submit("held", 10 * TASKS, gate=GATE)
+    wait(lambda: (job := fleet.stores.ledger.read("held")) is not None and job.state is JobState.HELD, "a held job")
+    prices = load()
+    found = fleet.stores.gate_forecaster.forecast(GATE, prices, fleet.stores.clock.now())
+    began = time.monotonic()
+    fleet.stores.gate_operator.open(GATE, by="bench")
+    fleet.wait_for_end("held")
+    seconds, amount = time.monotonic() - began, bill_of(fleet.job("held"), prices).total
+    near = found.seconds is not None and abs(found.seconds / seconds - 1) <= NEAR
+    said = "unknown" if found.seconds is None else f"{found.seconds:.1f} s, it took {seconds:.1f} s"
+    yield Row("forecast of an opening: its end", said, f"within {NEAR:.0%}", near)
+    said = f"{found.amount:.6f} USD, its bill is {amount:.6f} USD"
+    yield Row("forecast of an opening: its price", said, f"within {NEAR:.0%}", abs(found.amount / amount - 1) <= NEAR)
+
+
 def call(fleet: Fleet) -> Iterator[Row]:
     """Stop a job whose calls take a second, many to a chunk."""
     numbers = fleet.submit("calls", 40 * CALLS, "calling")
@@ -302,6 +323,7 @@ def measure_threads(paused: float) -> Iterator[Row]:
         yield from stop(fleet)
         yield from wake(fleet)
         yield from pause(fleet, paused)
+        yield from forecast(fleet)
 
 
 def measure_calls() -> Iterator[Row]:
