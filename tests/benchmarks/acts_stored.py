@@ -96,7 +96,13 @@ def rerun() -> Iterator[Row]:
         halfway = app.read("again").done
         app.stores.job_operator.pause("again", **AGAIN)
         begun = app.stores.job_operator.rerun("again", **AGAIN)
-        # A sale fails in each of three chunks, and another one of the same chunks.
+        # Its halt row goes, and what was left of the run before runs in vain.
+        app.clock.advance(minutes=4)
+        app.app.tick()
+        look(app)
+        while app.deliver("work-00"):
+            pass
+        # Both sales of three chunks fail.
         workload.fails = 6
         _work_half(app, [])
         # All results of the two runs before come once more, and late.
