@@ -1,6 +1,7 @@
 """People pause, resume, stop and rerun jobs while several versions work on them, and processes are killed."""
 
 from contextlib import suppress
+from dataclasses import replace
 
 from shared.app import Stores
 from shared.ledger import JobState
@@ -70,7 +71,21 @@ class ActedOn(Mixture):
     def _look_and_turn(self):
         for process in self._processes.values():
             process._app.following.look()
-        return self._turn()
+        return self._turn() or self._feed()
+
+    def _feed(self):
+        """Have a version put the chunks that wait for their turn. Others work while it rests. False: it is not wanted."""
+        letters = self.bus.waiting("permits", self.clock.now().timestamp())
+        self.bus.complete(letters)
+        if not letters:
+            return False
+        process = self._process(self.random.choice(self.names), None)
+        replace(process._app.stages.feeder, pause=self._rest).follow()
+        return True
+
+    def _rest(self, seconds):
+        self._pass_time(seconds)
+        self._turn()
 
     def _goes_on(self):
         """Check whether a job is open, and no person holds it up."""
