@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 from dataclasses import dataclass
+from random import Random
 from types import MappingProxyType
 
 from tests.faults import campaign, mutants, pairs, report
@@ -79,13 +80,13 @@ class Family:
         """Break the requests on Azurite."""
         with start() as azurite:
             sites = campaign.recorded(self._names(options), campaign.Shared(azurite.ports))
-        found = campaign.on_azurite(campaign.points(sites, MODES), options.seconds)
+        found = campaign.on_azurite(campaign.points(sites, MODES, Random(1)), options.seconds)
         return self._single("crash_points", sites, found, options)
 
     def single_faults(self, options):
         """Break the requests in memory."""
         sites = campaign.recorded(self._names(options))
-        found = campaign.outcomes(campaign.points(sites, MODES), None, options.seconds)
+        found = campaign.outcomes(campaign.points(sites, MODES, Random(1)), None, options.seconds)
         return self._single("single_faults", sites, found, options)
 
     def two_faults(self, options):

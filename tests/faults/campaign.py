@@ -161,8 +161,11 @@ def recorded(names, where=None, *, recovers=True):
     return {name: sites[name] for name in names}
 
 
-def points(sites, modes):
-    """Return a task for every request in every mode, those first that no other scenario has."""
+def points(sites, modes, dice=None):
+    """Return a task for every request in every mode, those first that no other scenario has. With dice, in no order else.
+
+    So a campaign whose time is short meets each scenario.
+    """
     ranks, tasks = defaultdict(int), []
     for name, requests in sites.items():
         seen = Counter()
@@ -172,6 +175,8 @@ def points(sites, modes):
             rank = 0 if not ranks[site] else 1 if seen[site] == 1 else 2
             ranks[site] += 1
             tasks += [(rank, name, at, mode) for mode in modes]
+    if dice is not None:
+        dice.shuffle(tasks)
     return [(name, (Fault(at, mode),)) for _, name, at, mode in sorted(tasks, key=lambda task: task[0])]
 
 

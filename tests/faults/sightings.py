@@ -126,6 +126,8 @@ STATES: dict[str, Callable[[Told], bool]] = {
     ),
     "a replayed chunk made a new revision": _next_revision,
 }
+#: The row by which every process drops the messages of a job.
+_HALT = "decisions(PartitionKey='fleet',RowKey='<"
 #: Of the runs of what people do with jobs.
 ACT_STATES: dict[str, Callable[[Told], bool]] = {
     **{
@@ -144,8 +146,8 @@ ACT_STATES: dict[str, Callable[[Told], bool]] = {
         )
     },
     "a person's act met the fault": lambda told: any(stage == "act" for stage, _ in told.faults(*MODES)),
-    "the tick wrote the row that drops a job's messages": lambda told: told.has("tick", "POST decisions"),
-    "the tick removed that row": lambda told: told.has("tick", "DELETE decisions"),
+    "the tick wrote the row that drops a job's messages": lambda told: told.has("tick", f"PUT {_HALT}"),
+    "the tick removed that row": lambda told: told.has("tick", f"DELETE {_HALT}"),
 }
 _SENT = ("SEND order-events", "SEND seats-events", "SEND seat-commands")
 
