@@ -182,7 +182,10 @@ class Stores(Closing):
             settle_stage(self.ledger, self.send_result),
         )
         self.parking = Parking(
-            self.parked_table, self.clock, parking_stages, lambda job: bool(explain_seal(self.ledger, job))
+            self.parked_table,
+            self.clock,
+            parking_stages,
+            lambda job, revision: bool(explain_seal(self.ledger, job, revision)),
         )
         self.outbox = Outbox(
             self.ledger,

@@ -173,9 +173,13 @@ class Parking:
     """Parks messages. Safe to repeat."""
 
     def __init__(
-        self, table: ParkedTable, clock: Clock, stages: Stages, is_over: Callable[[str], bool] = lambda _job: False
+        self,
+        table: ParkedTable,
+        clock: Clock,
+        stages: Stages,
+        is_over: Callable[[str, int | None], bool] = lambda _job, _revision: False,
     ) -> None:
-        """`is_over` says whether a job is closed for good: what still comes of it is dropped."""
+        """`is_over` says of a job and a revision that the job is closed for good, or ran again since: such a message is dropped."""
         self.table, self.stages, self._clock, self._is_over = table, stages, clock, is_over
 
     def now(self) -> datetime:
@@ -219,9 +223,10 @@ class Parking:
     def keep(self, name: str, delivery: Delivery, cause: FailureCause, claim: Claim) -> Entry | None:
         """Store the bytes, then the row, for a stage that logs and reports by itself.
 
-        None: the job is stopped, buried or erased, so its message is dropped. Parked, it would bring its bytes back.
+        None: the job is stopped, buried or erased, so its message is dropped. Parked, it would bring its bytes back. One of
+        a run before the last is dropped as well, since no replay could send it again.
         """
-        if claim.partition is None and claim.job != NO_JOB and self._is_over(claim.job):
+        if claim.partition is None and claim.job != NO_JOB and self._is_over(claim.job, claim.revision):
             tell(events.MESSAGE_DROPPED, job=claim.job, key=claim.key, stage=name)
             return None
         now = self._clock.now()

@@ -260,12 +260,14 @@ def settle_stage(ledger: Ledger, send: SendResult) -> Stage:
     )
 
 
-def explain_seal(ledger: Ledger, job: str) -> str:
-    """Say why nothing of a job counts any more, or nothing. A row that this version cannot read is not closed. One request."""
+def explain_seal(ledger: Ledger, job: str, revision: int | None = None) -> str:
+    """Say why nothing of a job counts any more, or nothing of a run before its last. A row that cannot be read is not closed."""
     with suppress(LedgerError, NewerVersionError):
         found = ledger.read(job)
         if found is not None and found.state in SEALED:
             return f"job is {found.state}: {'rerun it' if found.state is JobState.STOPPED else 'its payload is gone'}"
+        if found is not None and revision is not None and revision < found.run_from:
+            return f"job runs again since revision {found.run_from}"
     return ""
 
 

@@ -46,6 +46,7 @@ BENCHMARKS = (
     "migration",
     "onsale",
     "recovery",
+    "acts",
     "idle_day",
 )
 

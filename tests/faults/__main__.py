@@ -5,14 +5,15 @@ import signal
 import sys
 import time
 from dataclasses import dataclass
+from random import Random
 from types import MappingProxyType
 
 from tests.faults import campaign, mutants, pairs, report
 from tests.faults.azurite_storage import AzuriteAccounts, start
 from tests.faults.orders.scenarios import ORDER_SCENARIOS
 from tests.faults.plan import MODES, Fault
-from tests.faults.scenarios import SCENARIOS, WORK_SCENARIOS
-from tests.faults.sightings import OF_TWO, ORDER_STATES, STATES
+from tests.faults.scenarios import ACT_SCENARIOS, SCENARIOS, WORK_SCENARIOS
+from tests.faults.sightings import ACT_STATES, OF_TWO, ORDER_STATES, STATES
 
 #: Histories tried for each that is wanted: in some the second fault comes after the end.
 SPARE = 1.5
@@ -84,13 +85,13 @@ class Family:
         """Break the requests on Azurite."""
         with start() as azurite:
             sites = campaign.recorded(self._names(options), campaign.Shared(azurite.ports))
-        found = campaign.on_azurite(campaign.points(sites, MODES), options.seconds)
+        found = campaign.on_azurite(campaign.points(sites, MODES, Random(1)), options.seconds)
         return self._single("crash_points", sites, found, options)
 
     def single_faults(self, options):
         """Break the requests in memory."""
         sites = campaign.recorded(self._names(options))
-        found = campaign.outcomes(campaign.points(sites, MODES), None, options.seconds)
+        found = campaign.outcomes(campaign.points(sites, MODES, Random(1)), None, options.seconds)
         return self._single("single_faults", sites, found, options)
 
     def two_faults(self, options):
@@ -166,6 +167,7 @@ def _told(outcome):
 
 PARTS = {
     **Family("", SCENARIOS, STATES).parts,
+    **Family("acts-", ACT_SCENARIOS, ACT_STATES).parts,
     **Family("orders-", ORDER_SCENARIOS, ORDER_STATES).parts,
     "mutants": _mutants,
 }

@@ -23,7 +23,7 @@ from tests.faults.host import HIDDEN
 from tests.faults.memory.storage import MemoryStorages
 from tests.faults.orders.scenarios import ORDER_SCENARIOS
 from tests.faults.plan import Fault, KilledError
-from tests.faults.scenarios import SCENARIOS
+from tests.faults.scenarios import ACT_SCENARIOS, SCENARIOS
 
 #: A third of a run on a real storage is waiting for a hidden message.
 REAL_WORKERS, MEMORY_WORKERS = 4, 2
@@ -45,7 +45,7 @@ SHORTCUTS = {
 }
 #: Runs on one Azurite: after a thousand it takes four times as long over each.
 ROUND = 200
-BY_NAME = {scenario.name: scenario for scenario in (*SCENARIOS, *ORDER_SCENARIOS)}
+BY_NAME = {scenario.name: scenario for scenario in (*SCENARIOS, *ACT_SCENARIOS, *ORDER_SCENARIOS)}
 #: Workers fork from a process that has imported everything and has no threads.
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.faults.campaign"])
@@ -165,8 +165,11 @@ def recorded(names, where=None, *, recovers=True):
     return {name: sites[name] for name in names}
 
 
-def points(sites, modes):
-    """Return a task for every request in every mode, those first that no other scenario has."""
+def points(sites, modes, dice=None):
+    """Return a task for every request in every mode, those first that no other scenario has. With dice, in no order else.
+
+    So a campaign whose time is short meets each scenario.
+    """
     ranks, tasks = defaultdict(int), []
     for name, requests in sites.items():
         seen = Counter()
@@ -176,6 +179,8 @@ def points(sites, modes):
             rank = 0 if not ranks[site] else 1 if seen[site] == 1 else 2
             ranks[site] += 1
             tasks += [(rank, name, at, mode) for mode in modes]
+    if dice is not None:
+        dice.shuffle(tasks)
     return [(name, (Fault(at, mode),)) for _, name, at, mode in sorted(tasks, key=lambda task: task[0])]
 
 

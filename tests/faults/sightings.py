@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tests.faults.plan import WITH_EFFECT
+from tests.faults.plan import MODES, WITH_EFFECT
 
 #: In the journal: from here on the bus delivers everything once more, so that nothing is remarkable any more.
 REPEATED = "repeated"
@@ -126,6 +126,29 @@ STATES: dict[str, Callable[[Told], bool]] = {
     ),
     "a replayed chunk made a new revision": _next_revision,
 }
+#: The row by which every process drops the messages of a job.
+_HALT = "decisions(PartitionKey='fleet',RowKey='<"
+#: Of the runs of what people do with jobs.
+ACT_STATES: dict[str, Callable[[Told], bool]] = {
+    **{
+        name: STATES[name]
+        for name in (
+            "a process ended before a request",
+            "a process ended after a request took effect",
+            "a request that was repeated was refused by its own first sending",
+            "a table transaction took effect and its reply was lost",
+            "a request took effect after its sender had given up",
+            "a request that came too late was refused",
+            "a work or submission message was delivered again",
+            "a completion was announced twice",
+            "the tick put chunks again",
+            "a replayed chunk made a new revision",
+        )
+    },
+    "a person's act met the fault": lambda told: any(stage == "act" for stage, _ in told.faults(*MODES)),
+    "the tick wrote the row that drops a job's messages": lambda told: told.has("tick", f"PUT {_HALT}"),
+    "the tick removed that row": lambda told: told.has("tick", f"DELETE {_HALT}"),
+}
 _SENT = ("SEND order-events", "SEND seats-events", "SEND seat-commands")
 
 
@@ -167,4 +190,4 @@ def sighted(entries):
     """Return the states that a run passed through, from its journal since the first fault could happen."""
     ends = [at for at, entry in enumerate(entries) if entry[0] == REPEATED]
     told = Told(entries[: ends[0]] if ends else entries)
-    return {name for name, is_reached in {**STATES, **ORDER_STATES, **OF_TWO}.items() if is_reached(told)}
+    return {name for name, is_reached in {**STATES, **ACT_STATES, **ORDER_STATES, **OF_TWO}.items() if is_reached(told)}

@@ -189,6 +189,23 @@ def test_open_entries_of_the_run_before_are_closed(app, tariff):
     assert totals(app, "parked", 4)[1] == {"parked!r2"}
 
 
+def test_a_message_of_the_run_before_that_fails_late_is_dropped(app, tariff):
+    """Its halt row is gone by then. No replay could send it again, so an entry would stay open for ever."""
+    begin(app, "stale")
+    app.stores.job_operator.pause("stale", **WHY)
+    app.stores.job_operator.rerun("stale", **AGAIN)
+    app.clock.advance(minutes=4)
+    app.app.tick()
+    look(app)
+    assert halts(app) == ({}, set())
+    tariff.breaks_at = {"a": PERMANENT, "b": PERMANENT}
+    assert app.deliver("work-00")
+    assert list(app.stores.parked_table.entries("stale")) == []
+    tariff.breaks_at = {}
+    tick(app, 3)
+    assert (app.read("stale").state, app.read("stale").parked_chunks) == (JobState.COMPLETE, 0)
+
+
 def test_it_may_have_lines_now(app):
     """The job's row says so to all of its chunks, as at its acceptance."""
     app.run("lined", 2)
