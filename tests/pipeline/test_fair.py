@@ -94,6 +94,13 @@ def test_who_has_room_puts_four_seconds_of_the_tasks_that_work():
     assert FleetPace(100, 14, 10.0).count_direct() == 49
 
 
+def test_small_jobs_have_a_chunk_and_a_finish_for_each_task_that_works():
+    """However short their chunks are: what surrounds them takes its time."""
+    assert FleetPace(100, 24, 0.01).count_small() == 48
+    assert FleetPace(100, 0, 0.01).count_small() == 32
+    assert FleetPace(40, 100).count_small() == 80
+
+
 def test_the_feeder_rests_longer_where_few_tasks_have_long_chunks():
     """Its reads stay a small part of the requests."""
     assert next_rest(1, FleetPace(100, 100, 0.1)) == 0.5
