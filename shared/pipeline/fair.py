@@ -244,8 +244,8 @@ def next_window(window: int, *, visible: int, ended: float, pace: FleetPace, res
 def count_hidden(resting: int, *, depth: int, visible: int, pace: FleetPace) -> int:
     """Return how many messages hide after a failure: the `resting` ones that are reported, as far as the queues agree.
 
-    A report may be twenty seconds old, and counts what has come again meanwhile. But what is not at the front is in the
-    hands of tasks or hides, and tasks have one message each, or those of a second.
+    A report may be twenty seconds old, and counts messages that have come again meanwhile. But those that are not at the
+    front are in the hands of tasks or hide, and tasks have one message each, or those of a second.
     """
     most = depth - visible - min(pace.in_work, pace.decided)
     least = depth - visible - ceil(pace.decided * max(1.0, AHEAD / pace.chunk)) if visible < HUNGRY else 0
