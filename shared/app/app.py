@@ -52,7 +52,7 @@ from shared.pipeline import CallLimits, Net, Received, Settled, check_limits
 from shared.settings import Dequeue, Settings
 from shared.signals import Hint
 from shared.telemetry import describe_error, events, place, tell
-from shared.topology import POISON_SUFFIX, topology
+from shared.topology import POISON_SUFFIX, join_entities, topology
 from shared.workloads import Workloads
 
 #: How long a tick begins further entries behind gates. The bound leaves time for the jobs after them.
@@ -67,8 +67,9 @@ CAUSES_TAKE: Final = timedelta(seconds=20)
 REPLAYS_TAKE: Final = timedelta(seconds=20)
 #: How long work of a capability that is off may be due. A command may do it.
 UNFOLLOWED: Final = timedelta(minutes=30)
-#: Minutes between two drains of the hosts' poison queues: messages there have failed for good, so they may wait.
-POISON_EVERY: Final = 15
+#: Minutes between two drains of the poison queues of capabilities, and of the base. Messages there have failed for good, so
+#: they may wait. The host has tried one of the base for most of an hour.
+POISON_EVERY, BASE_POISON_EVERY = 15, 60
 #: Takes the due pointers, and the start of the tick's work in the clock's monotonic seconds.
 Step: TypeAlias = Callable[[Due, float], object]
 
@@ -225,13 +226,18 @@ def _step_of(verbs: Any, step: TickStep, clock: Clock) -> Step:
 
 
 def drain_poison_queues(stages: AppStages) -> int:
-    """Park the messages on the poison queues, once per quarter of an hour. Return how many were parked."""
+    """Park the messages on the poison queues whose minute it is. Return how many were parked."""
     # By the clock and not by a count: the clock is the same for every instance that ticks, even after restarts.
-    if stages.clock.now().minute % POISON_EVERY:
+    minute, stores, settings = stages.clock.now().minute, stages.stores, stages.settings
+    if minute % POISON_EVERY:
         return 0
-    stores, settings = stages.stores, stages.settings
-    names = topology(settings.work_queues, settings.entities).queues
-    clients = [stores.connections.queues.get_queue_client(name) for name in names if name.endswith(POISON_SUFFIX)]
+    due = (
+        topology(settings.work_queues, settings.entities)
+        if not minute % BASE_POISON_EVERY
+        else join_entities(settings.entities)
+    )
+    names = [name for name in due.queues if name.endswith(POISON_SUFFIX)]
+    clients = map(stores.connections.queues.get_queue_client, names)
     # A queue that does not answer stops no other drain. Its error is raised at the end, and the tick logs it.
     drains = (partial(drain_poison, client, stores.parking, stores.attempts) for client in clients)
     return sum(all_tried(drains, lambda _error: None))

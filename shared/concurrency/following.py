@@ -81,6 +81,13 @@ class FleetPace(NamedTuple):
         tasks = max(FIRST_TASKS, min(self.decided, 2 * self.in_work))
         return ceil(tasks * max(1.75, 4 / self.chunk))
 
+    def count_small(self) -> int:
+        """Return how many messages the queues may hold before a small job waits: a chunk and a finish for each task.
+
+        Its chunk may take no time. Accepting, crediting and finishing it takes as long as for a large job.
+        """
+        return 2 * max(FIRST_TASKS, min(self.decided, self.in_work))
+
 
 class Gauge:
     """Counts the work of this process. Several threads may use it."""

@@ -23,7 +23,7 @@ from shared.pipeline.remains import CONTAINERS, TABLES, Remains
 from shared.telemetry import events, tell
 from shared.topology import POISON_SUFFIX, URGENT, is_work_queue, submission_queue, work_queues_of
 
-#: A result that is sent once more comes within this time, and the poison queues are drained.
+#: A result that is sent once more comes within this time.
 PASSES: Final = timedelta(minutes=15)
 #: Behind a submission that fails, others wait for so long: its count says that some are there, a peek does not show them.
 HIDES: Final = timedelta(minutes=70)

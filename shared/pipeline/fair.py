@@ -23,6 +23,7 @@ from math import ceil, inf
 from typing import Final, NamedTuple
 
 from shared.concurrency import FleetPace, Shares
+from shared.dequeue import AHEAD
 
 #: Seconds of work of one turn of a room. The same for all rooms: in a room's own chunks it would favour long ones.
 QUANTUM: Final = 0.5
@@ -238,6 +239,23 @@ def next_window(window: int, *, visible: int, ended: float, pace: FleetPace, res
     if visible >= LEAST_WINDOW:
         return max(LEAST_WINDOW, min(window, ceil(ended * (pace.chunk + lasts) * 1.2)))
     return window
+
+
+def count_hidden(resting: int, *, depth: int, visible: int, pace: FleetPace) -> int:
+    """Return how many messages hide after a failure: the `resting` ones that are reported, as far as the queues agree.
+
+    A report may be twenty seconds old, and counts messages that have come again meanwhile. But those that are not at the
+    front are in the hands of tasks or hide, and tasks have one message each, or those of a second.
+    """
+    most = depth - visible - min(pace.in_work, pace.decided)
+    least = depth - visible - ceil(pace.decided * max(1.0, AHEAD / pace.chunk)) if visible < HUNGRY else 0
+    return max(0, least, min(resting, most))
+
+
+def spread_hidden(hidden: int, resting: Mapping[str, int]) -> dict[str, int]:
+    """Return how many messages may hide by room: one with failures may have all that no report tells of."""
+    unreported = max(0, hidden - sum(resting.values()))
+    return {room: number + unreported for room, number in resting.items() if number}
 
 
 def next_rest(queues: int, pace: FleetPace) -> float:

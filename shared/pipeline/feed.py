@@ -43,8 +43,10 @@ from shared.pipeline.fair import (
     Terms,
     WaitingJob,
     agree_terms,
+    count_hidden,
     next_rest,
     next_window,
+    spread_hidden,
 )
 from shared.pipeline.plan import AnyPlan, Speed
 from shared.pipeline.ready import MOST_ROWS, ReadyJob, ReadyTable
@@ -237,6 +239,8 @@ class _Feeding:
         self._speeds: dict[str, float] = {}
         self._since, self._noted_at = feeder.clock.now(), -inf
         self._depth, self._depth_at, self._put = 0, feeder.clock.monotonic(), 0
+        #: Messages that hide after a failure, as the queues showed it.
+        self._hidden = 0
         self._lock = Lock()
 
     def run(self) -> Fed:
@@ -346,7 +350,8 @@ class _Feeding:
         following = self._feeder.following
         rooms = [name for name, jobs in waiting.items() if any(one.left for one in jobs)]
         beyond = {name: self._unended.count(name) for name in rooms}
-        return agree_terms(rooms, following.shares(), self._window, following.resting(), beyond)
+        resting = spread_hidden(self._hidden, following.resting())
+        return agree_terms(rooms, following.shares(), self._window, resting, beyond)
 
     def _look_at_limits(self) -> None:
         """Count the chunks of limited rooms that are on the queues. Let jobs go of which none is."""
@@ -384,7 +389,9 @@ class _Feeding:
         self._window = next_window(self._window, visible=visible, ended=ended, pace=pace, rest=rest)
         self._depth, self._depth_at, self._put = depth, now, 0
         # A failed message is hidden for a while, and no task has it.
-        return self._window - depth + sum(self._feeder.following.resting().values())
+        resting = sum(self._feeder.following.resting().values())
+        self._hidden = count_hidden(resting, depth=depth, visible=visible, pace=pace)
+        return self._window - depth + self._hidden
 
     def _put_chosen(self, choices: Sequence[Choice]) -> None:
         chunks: Counter[str] = Counter()

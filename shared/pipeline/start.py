@@ -53,6 +53,7 @@ from shared.messages import DispatchMessage, encode
 from shared.parked import FailedAttempt, chunk_of_key
 from shared.pending import DEADLINE_POINTER, DISPATCH_POINTER, JOB_POINTER, PendingTable, Pointer
 from shared.pipeline.dispatch import CURSOR_EVERY, Dispatcher, wake_nobody
+from shared.pipeline.fair import FEW
 from shared.pipeline.feed import must_call
 from shared.pipeline.plan import Plan
 from shared.pipeline.ready import ReadyJob, ReadyTable
@@ -136,7 +137,8 @@ def leave_to_gate(pending: PendingTable, job: Job, pointer: Pointer, now: dateti
 class DirectPuts:
     """The chunks that this process may put without waiting. Several threads may use it.
 
-    A small job makes no request for it: the fleet works off as many in the meantime.
+    A small job makes no request for it: the fleet works off as many in the meantime. In a rush of them the depth is read
+    for each few, since their chunks take less time than all that surrounds these.
     """
 
     following: Following
@@ -144,6 +146,8 @@ class DirectPuts:
     depth: Callable[[], int]
     clock: Clock
     _left: float = field(default=0.0, init=False)
+    #: The messages that small jobs may put.
+    _small: float = field(default=0.0, init=False)
     _at: float = field(default=-inf, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
 
@@ -156,15 +160,24 @@ class DirectPuts:
         self.following.look()
         if self.following.waiting() or self.following.is_limited(room):
             return 0
-        most, now = self.following.pace().count_direct(), self.clock.monotonic()
+        pace, now = self.following.pace(), self.clock.monotonic()
+        most, most_small = pace.count_direct(), pace.count_small()
+        # Its chunks and its finish message.
+        small = chunks + 1 if chunks < FEW else 0
         with self._lock:
             # In each second, the tasks of four seconds work off a quarter.
-            self._left = min(most, self._left + max(0.0, now - self._at) * most / 4)
+            passed = max(0.0, now - self._at) / 4
+            self._left = min(most, self._left + passed * most)
+            self._small = min(most_small, self._small + passed * most_small)
             self._at = now
-            if chunks > self._left:
-                self._left = max(0, most - self.depth())
+            if chunks > self._left or small > self._small:
+                depth = self.depth()
+                self._left, self._small = max(0, most - depth), max(0, most_small - depth)
+            if small > self._small:
+                return 0
             taken = min(chunks, int(self._left))
             self._left -= taken
+            self._small -= small
         return taken
 
 

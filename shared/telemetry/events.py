@@ -270,7 +270,7 @@ POISON_KEPT: Final = LogEvent(
     level=ERROR,
     fields=("queue", "error", "at"),
     meaning="a message that the host gave up on could not be parked now; it stays on its queue, the others were parked",
-    remedy="read the error; the tick tries again every quarter of an hour, and the message expires after seven days",
+    remedy="read the error; the tick tries again every hour, and the message expires after seven days",
     alert=Alert(severity=Severity.ERROR),
 )
 PARKED_BY_BYTES: Final = LogEvent(

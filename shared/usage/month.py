@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from itertools import chain
 from typing import Any, Final
 
 from shared.azure import BUS, RequestCounts
 from shared.capability import Chosen, Trigger, TriggerKind
 from shared.grammar import ROOMS_A_DAY, ROOMS_A_TICK
 from shared.ledger import Job
-from shared.topology import POISON_SUFFIX, WAKE, rooms, submission_queue, topology
+from shared.topology import POISON_SUFFIX, WAKE, join_entities, submission_queue, topology
 from shared.usage.bill import Prices, add, count_requests, price, take_counts, useful
 from shared.usage.diary import MOST_UNNOTED
 from shared.watch import IDLE_EVERY
@@ -25,8 +24,8 @@ DAY: Final = 86_400
 REQUESTS_OF_A_TICK: Final = 2
 #: Hours between two reads of the depths of the work queues, by push.
 DEPTHS_HOURS: Final = 1
-#: Minutes between two reads of a poison queue.
-POISON_MINUTES: Final = 15
+#: Minutes between two reads of a poison queue of a capability, and of the base.
+POISON_MINUTES, BASE_POISON_MINUTES = 15, 60
 #: The host's intervals in seconds, for the lease of the leading instance and that of the instance with the timer.
 PRIMARY_RENEWAL, PRIMARY_RETRY = 12, 5
 TIMER_RENEWAL, TIMER_RETRY = 30, 60
@@ -83,11 +82,13 @@ class Installation:
         return int(DAY / self.polling_seconds)
 
     @property
-    def poison_queues(self) -> int:
-        """The number of poison queues, which the tick reads in both modes."""
-        own = chain.from_iterable(one.entities for one in self.capabilities)
-        whole = topology(self.work_queues, [rooms([f"r{n}" for n in range(self.rooms)]), *own])
-        return sum(name.endswith(POISON_SUFFIX) for name in whole.queues)
+    def poison_reads(self) -> int:
+        """The reads of poison queues on a day, in both modes: of the base, and those of capabilities more often."""
+        own = join_entities([one for chosen in self.capabilities for one in chosen.entities])
+        base, others = (
+            sum(name.endswith(POISON_SUFFIX) for name in some.queues) for some in (topology(self.work_queues), own)
+        )
+        return (base * DAY // BASE_POISON_MINUTES + others * DAY // POISON_MINUTES) // 60
 
     @property
     def bus_listeners(self) -> int:
@@ -140,17 +141,17 @@ def idle_day(installation: Installation) -> list[Asker]:
 
 
 def _app(one: Installation) -> list[Asker]:
-    ticks, queues = DAY // one.tick_seconds, one.poison_queues
+    ticks = DAY // one.tick_seconds
     # A point of each quarter, and at each hour the needs that stand.
     recorded = DAY // (60 * IDLE_EVERY) + DAY // 3_600
-    looks, net = queues * DAY // (60 * POISON_MINUTES), min(one.rooms, ROOMS_A_TICK) * ticks
+    looks, net = one.poison_reads, min(one.rooms, ROOMS_A_TICK) * ticks
     # The urgent lane is one more.
     depths = (one.work_queues + 1) * DAY // (3_600 * DEPTHS_HOURS)
     steps = [step for own in one.capabilities for step in own.capability.tick]
     own = [(step.meaning, step.requests * (ticks if step.minute is None else DAY // 3_600)) for step in steps]
     return [
         Asker(Who.APP, "tick: gates that hold something, what is due", useful(table=REQUESTS_OF_A_TICK * ticks)),
-        Asker(Who.APP, f"tick: {queues} poison queues every {POISON_MINUTES} minutes", useful(queue=looks)),
+        Asker(Who.APP, "tick: poison queues, once an hour, those of capabilities each quarter", useful(queue=looks)),
         *([Asker(Who.APP, "tick: the rooms in turn", useful(queue=net))] if net else []),
         Asker(Who.APP, "tick: depths of the work queues, once an hour", useful(queue=depths)),
         *(Asker(Who.APP, f"tick: {meaning}", useful(table=number)) for meaning, number in own),

@@ -49,6 +49,8 @@ class Stage:
     is_hinted: bool = False
     is_held: bool = False
     is_of_order: bool = False
+    #: Every instance is killed, three times. The seconds are those after the last time.
+    is_of_all: bool = False
 
 
 BY_TRIGGER = {"SLUICE_DEQUEUE": "trigger"}
@@ -61,6 +63,7 @@ STAGES = {
     "work": Stage("a work message and its slot, by push", "work"),
     "work-trigger": Stage("a work message and its slot, by trigger", "work", BY_TRIGGER),
     "settle": Stage("a batch of results", "settle"),
+    "all": Stage("a batch of results, in all instances, three times", "settle", is_of_all=True),
     "finish": Stage("the finish of a job", "finish"),
     "release": Stage("a slice of a gate's held jobs", "release", is_held=True),
     "feed": Stage("chunks that wait for their turn, in the feeder", "feed", {"SLUICE_CHUNK_ITEMS": "10"}),
@@ -157,7 +160,11 @@ def measure(stage, kills):
         with benched_orders(stage.trap) as bench:
             return [Kill(*bench.kill(number)) for number in range(kills)], list(bench.breaches())
     with benched(stage) as bench:
-        seen = [bench.kill(number) for number in range(kills)]
+        if stage.is_of_all:
+            # There is no other process that goes on.
+            seen = [Kill(0.0, bench.kill_all(times=3))]
+        else:
+            seen = [bench.kill(number) for number in range(kills)]
         found = list(breaches(bench.stack, bench.expected))
     return seen, found
 
@@ -174,9 +181,13 @@ def main(arguments: Sequence[str] = ()) -> int:
     for name in options.stage or STAGES:
         began, (seen, found) = time.monotonic(), measure(STAGES[name], options.kills)
         again, ended = [one.again for one in seen], [one.ended for one in seen]
-        is_good &= not found and max(ended) <= WORST and statistics.median(again) <= MEDIAN
-        rows.append((STAGES[name].what, len(seen), _said(again), _said(ended), "; ".join(found[:3]) or "exact"))
+        missed = [*found, *_list_missed(again, ended)]
+        is_good &= not missed
+        elsewhere = "" if STAGES[name].is_of_all else _said(again)
+        rows.append((STAGES[name].what, len(seen), elsewhere, _said(ended), "; ".join(found[:3]) or "exact"))
         print(f"{' | '.join(map(str, rows[-1]))} ({time.monotonic() - began:.0f} s)", flush=True)  # noqa: T201 - commands print
+        for one in missed:
+            print(f"missed its goal: {name}: {one}", flush=True)  # noqa: T201 - commands print
     head = (
         "the killed process had in hand",
         "kills",
@@ -190,6 +201,13 @@ def main(arguments: Sequence[str] = ()) -> int:
     if not options.dry:
         document.write(DOCUMENT, "recovery", f"{table}\n\n{said}")
     return int(not is_good)
+
+
+def _list_missed(again, ended):
+    if (middle := statistics.median(again)) > MEDIAN:
+        yield f"it went on elsewhere after {middle:.1f} s in the median, the goal is {MEDIAN} s"
+    if (worst := max(ended)) > WORST:
+        yield f"all jobs had ended after {worst:.1f} s, the goal is {WORST} s"
 
 
 def _line(cells):

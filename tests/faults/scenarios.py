@@ -722,7 +722,7 @@ def replay_again(world, app):
 def gave_up(world, app):
     """Have a host that gives up early, before the app itself would park, and a tick that drains what it left."""
     app.host(most_deliveries=3).run()
-    quarter(world)
+    hour(world)
     app.tick()
     app.host(most_deliveries=3).run()
 
@@ -737,8 +737,8 @@ def given_up(world, app):
 
 
 def drain(world, app):
-    """Run the timer at a quarter of an hour."""
-    quarter(world)
+    """Run the timer at a full hour."""
+    hour(world)
     app.tick()
 
 
@@ -746,15 +746,20 @@ def after_poison(world, app):
     """Let the same host go on, and drain again."""
     for _ in range(3):
         app.host(most_deliveries=3).run()
-        quarter(world)
+        hour(world)
         with suppress(SluiceError):
             app.tick()
     replay_again(world, app)
 
 
 def quarter(world):
-    """Move to the next quarter of an hour, when poison is looked after."""
+    """Move to the next quarter of an hour."""
     world.clock.advance(minutes=15 - world.clock.now().minute % 15)
+
+
+def hour(world):
+    """Move to the next full hour, when the poison queues of the base are looked after."""
+    world.clock.advance(minutes=60 - world.clock.now().minute)
 
 
 def submit_unplanned(world, app):

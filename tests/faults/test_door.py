@@ -21,7 +21,7 @@ from tests.faults.journal import Journal
 from tests.faults.memory.storage import MemoryStorage
 from tests.faults.plan import KilledError, Plan
 from tests.faults.sales import PERMANENT
-from tests.faults.scenarios import come_to_rest, quarter
+from tests.faults.scenarios import come_to_rest, hour
 from tests.faults.world import World, sales
 from tests.parked.replaying import fates_of, replay_all
 
@@ -59,8 +59,8 @@ class Doorstep:
         self.drop(body.decode(), "submissions-poison")
 
     def drain(self):
-        """Run the timer at a quarter of an hour."""
-        quarter(self.world)
+        """Run the timer at a full hour."""
+        hour(self.world)
         with self.world.app() as app:
             app.tick()
 

@@ -1,8 +1,10 @@
 """Rooms that share one work queue, in virtual time. Whose chunk is put, and when, `shared.pipeline.fair` itself decides.
 
 Tasks take the messages of one queue in their order. A feeder puts as many as the window has room for. Its own requests take
-no time. A chunk takes its seconds, more or less by a third. One that fails hides for half a minute and comes again. The
-feeder learns of it by reports that are up to ten seconds old.
+no time. A chunk takes its seconds, more or less by a third. One that fails hides for half a minute and comes again.
+
+Each process reports every ten seconds what failed there, and the feeder reads the reports as often. So it learns of a
+failure up to twenty seconds later.
 """
 
 import heapq
@@ -14,7 +16,17 @@ from datetime import timedelta
 from shared.concurrency import Fleet, FleetPace, Gauge, Shares
 from shared.concurrency.fleet import LOOK_EVERY, Worker
 from shared.dequeue import AGAIN_AFTER
-from shared.pipeline.fair import LEAST_WINDOW, SHORTEST_REST, Ring, WaitingJob, agree_terms, next_rest, next_window
+from shared.pipeline.fair import (
+    LEAST_WINDOW,
+    SHORTEST_REST,
+    Ring,
+    WaitingJob,
+    agree_terms,
+    count_hidden,
+    next_rest,
+    next_window,
+    spread_hidden,
+)
 from tests.gate.conftest import NOON, ManualClock
 
 #: A chunk takes at most so much more or less than its seconds.
@@ -24,7 +36,7 @@ ACCEPTED_IN = 1.3
 #: Messages that a peek shows.
 PEEKED = 32
 #: Processes of the fleet. Each reports every ten seconds, at a moment of its own.
-PROCESSES = 8
+PROCESSES = 2
 
 
 class Turns:
@@ -36,12 +48,15 @@ class Turns:
         self.time, self.chance, self._due, self._order = 0.0, random.Random(29), [], itertools.count()
         self.queue, self.rooms, self.in_work, self.hidden = deque(), {}, 0, 0
         self.ring, self.window, self._depth, self._depth_at, self._put = Ring(), LEAST_WINDOW, 0, 0.0, 0
-        self._seen, self._clock = deque([0] * PROCESSES, PROCESSES), ManualClock()
-        self._gauge, self._fleet = Gauge(self._clock, cpu_seconds=lambda: 0.0), Fleet()
+        self._clock = ManualClock()
+        self._gauges = [Gauge(self._clock, cpu_seconds=lambda: 0.0) for _ in range(PROCESSES)]
+        self._reports, self._fleet = {}, Fleet()
         #: Seconds of work by room, also of chunks that failed; of each job of one chunk: when it ended.
         self.served, self.ended = Counter(), {}
         self._feed()
-        self._report()
+        for number in range(PROCESSES):
+            self._at(number * LOOK_EVERY / PROCESSES, lambda number=number: self._report(number))
+        self._at(LOOK_EVERY / 3, self._read)
 
     def flood(self, room, chunks=10**9, seconds=None):
         """Have a job with many chunks wait."""
@@ -65,16 +80,16 @@ class Turns:
     def _feed(self):
         depth, visible = len(self.queue) + self.in_work + self.hidden, min(PEEKED, len(self.queue))
         ended = max(0, self._depth + self._put - depth) / max(SHORTEST_REST, self.time - self._depth_at)
-        pace, resting = (
-            FleetPace(self.tasks, sum(self._seen) // PROCESSES, self.seconds),
-            self._fleet.resting(self._now()),
-        )
+        in_work, resting = sum(one.in_flight for one in self._fleet.workers), self._fleet.resting(self._now())
+        pace = FleetPace(self.tasks, in_work, self.seconds)
         rest = next_rest(1, pace)
         self.window = next_window(self.window, visible=visible, ended=ended, pace=pace, rest=rest)
         self.rooms = {room: left for room, jobs in self.rooms.items() if (left := [one for one in jobs if one.left])}
-        terms = agree_terms(self.rooms, self.shares, self.window, resting, {})
+        failed = sum(resting.values())
+        hidden = count_hidden(failed, depth=depth, visible=visible, pace=pace)
+        terms = agree_terms(self.rooms, self.shares, self.window, spread_hidden(hidden, resting), {})
         jobs = {one.job: (room, one.seconds) for room, found in self.rooms.items() for one in found}
-        free = self.window - depth + sum(resting.values())
+        free = self.window - depth + hidden
         self._depth, self._depth_at, self._put = depth, self.time, 0
         for choice in self.ring.choose(self.rooms, free, terms):
             self._put += choice.chunks
@@ -96,7 +111,8 @@ class Turns:
         self.ended[job] = self.time
         if room in self.failing:
             self.hidden += 1
-            self._gauge.note_failed(room, self._now() + timedelta(seconds=AGAIN_AFTER))
+            self._sync_clock()
+            self.chance.choice(self._gauges).note_failed(room, self._now() + timedelta(seconds=AGAIN_AFTER))
             self._at(AGAIN_AFTER, lambda: self._come_again(chunk))
         self._work()
 
@@ -105,13 +121,26 @@ class Turns:
         self.queue.append(chunk)
         self._work()
 
-    def _report(self):
+    def _report(self, number):
+        self._sync_clock()
+        counted, now = self._gauges[number].read(), self._now()
+        self._reports[number] = Worker(
+            name=f"w{number}",
+            at=now,
+            started_at=now,
+            in_flight=self.in_work // PROCESSES,
+            done=0,
+            busy=0.0,
+            resting=counted.resting,
+        )
+        self._at(LOOK_EVERY, lambda: self._report(number))
+
+    def _read(self):
+        self._fleet = Fleet(workers=[*self._reports.values()])
+        self._at(LOOK_EVERY, self._read)
+
+    def _sync_clock(self):
         self._clock.advance(seconds=(self._now() - self._clock.now()).total_seconds())
-        counted, now = self._gauge.read(), self._now()
-        report = Worker(name="w", at=now, started_at=now, in_flight=0, done=0, busy=0.0, resting=counted.resting)
-        self._fleet = Fleet(workers=[report])
-        self._seen.append(self.in_work)
-        self._at(LOOK_EVERY / PROCESSES, self._report)
 
     def _now(self):
         return NOON + timedelta(seconds=self.time)

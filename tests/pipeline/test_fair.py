@@ -12,8 +12,10 @@ from shared.pipeline.fair import (
     Terms,
     WaitingJob,
     agree_terms,
+    count_hidden,
     next_rest,
     next_window,
+    spread_hidden,
 )
 
 
@@ -92,6 +94,39 @@ def test_who_has_room_puts_four_seconds_of_the_tasks_that_work():
     assert FleetPace(100, 100, 0.05).count_direct() == 80 * 100
     assert FleetPace(10, 0).count_direct() == 64
     assert FleetPace(100, 14, 10.0).count_direct() == 49
+
+
+def test_small_jobs_have_a_chunk_and_a_finish_for_each_task_that_works():
+    """However short their chunks are: what surrounds them takes its time."""
+    assert FleetPace(100, 24, 0.01).count_small() == 48
+    assert FleetPace(100, 0, 0.01).count_small() == 32
+    assert FleetPace(40, 100).count_small() == 80
+
+
+def test_what_hides_after_a_failure_is_seen_on_the_queues_where_a_report_is_late():
+    """At an empty front each message is in the hands of a task, or hides. A report of before may count too many."""
+    pace = FleetPace(12, 12, 2.0)
+    assert count_hidden(0, depth=64, visible=0, pace=pace) == 52
+    assert count_hidden(60, depth=64, visible=0, pace=pace) == 52
+    # Not all that were decided may run, and then fewer hide than are counted here.
+    assert count_hidden(60, depth=64, visible=0, pace=FleetPace(12, 4, 2.0)) == 60
+    # While some wait, only reports say how many hide, and never more than are behind the front.
+    assert count_hidden(10, depth=64, visible=20, pace=pace) == 10
+    assert count_hidden(60, depth=64, visible=20, pace=pace) == 32
+    # A task takes the short chunks of a second together.
+    assert count_hidden(0, depth=130, visible=0, pace=FleetPace(12, 12, 0.1)) == 10
+    assert count_hidden(0, depth=5, visible=0, pace=pace) == 0
+
+
+def test_a_room_with_failures_may_have_those_that_no_report_tells_of():
+    """One without a failure has none of them."""
+    assert spread_hidden(17, {"failing": 3}) == {"failing": 17}
+    assert spread_hidden(20, {"failing": 3, "other": 1, "well": 0}) == {"failing": 19, "other": 17}
+    assert spread_hidden(2, {"failing": 3}) == {"failing": 3}
+    for hidden, most in ((16, inf), (17, 0)):
+        resting = spread_hidden(hidden, {"failing": 3})
+        terms = agree_terms(["failing", "other"], Shares(), 32, resting, {})
+        assert (terms["failing"].most, terms["other"].most) == (most, inf)
 
 
 def test_the_feeder_rests_longer_where_few_tasks_have_long_chunks():

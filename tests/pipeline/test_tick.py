@@ -16,6 +16,7 @@ from tests.faults.plan import Plan
 from tests.gate.conftest import ManualClock
 
 QUIET, QUARTER = datetime(2020, 1, 1, 12, 1, tzinfo=UTC), datetime(2020, 1, 1, 12, 15, tzinfo=UTC)
+FULL = datetime(2020, 1, 1, 13, tzinfo=UTC)
 NIGHT = datetime(2020, 1, 1, 3, 0, 20, tzinfo=UTC)
 
 
@@ -48,10 +49,11 @@ def test_an_idle_tick_makes_two_requests(tick_at):
     assert tick_at(QUIET) == ["GET pending", "GET held"]
 
 
-def test_every_quarter_of_an_hour_the_poison_queues_are_looked_at(tick_at):
+def test_every_hour_the_poison_queues_are_looked_at(tick_at):
     """Each of them once: what the host gave up on is not left there."""
-    looked = [kind for kind in tick_at(QUARTER) if kind.endswith("-poison")]
+    looked = [kind for kind in tick_at(FULL) if kind.endswith("-poison")]
     assert sorted(looked) == ["GET submissions-poison", "GET work-00-poison"]
+    assert not any(kind.endswith("-poison") for kind in tick_at(QUARTER))
 
 
 def test_once_a_day_payloads_that_nobody_needs_are_looked_for(tick_at):

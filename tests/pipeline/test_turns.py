@@ -86,11 +86,14 @@ class Asked:
         return self.depth
 
 
-def room_beside(depth, *, chunks=0, limited=()):
+def room_beside(depth, *, chunks=0, limited=(), seconds=None):
     """Return what a process of a cold fleet may put, the reading of the depth, and the clock."""
     clock, asked = ManualClock(NOON), Asked(depth)
     following = SimpleNamespace(
-        look=lambda: None, waiting=lambda: chunks, pace=lambda: FleetPace(10, 0), is_limited=limited.__contains__
+        look=lambda: None,
+        waiting=lambda: chunks,
+        pace=lambda: FleetPace(10, 0, seconds),
+        is_limited=limited.__contains__,
     )
     return DirectPuts(following=following, depth=asked, clock=clock), asked, clock
 
@@ -102,6 +105,21 @@ def test_small_jobs_are_put_without_a_request_as_long_as_they_fit():
     clock.advance(seconds=2)
     assert [room.take(8, "") for _ in range(4)] == [8] * 4
     assert asked.times == 0
+
+
+def test_as_many_small_jobs_as_there_are_tasks_are_put_at_once():
+    """Each has a chunk and a finish, however short they are. The next one has the depth read, and waits behind as many."""
+    room, asked, clock = room_beside(0, seconds=0.01)
+    assert [room.take(1, "") for _ in range(16)] == [1] * 16
+    clock.advance(seconds=2)
+    assert [room.take(1, "") for _ in range(8)] == [1] * 8
+    assert asked.times == 0
+    asked.depth = 28
+    assert [room.take(1, ""), room.take(1, ""), asked.times] == [1, 1, 1]
+    asked.depth = 31
+    assert [room.take(1, ""), asked.times] == [0, 2]
+    # A job of many short chunks has few finishes for them.
+    assert room.take(1250, "") == 1250
 
 
 def test_what_does_not_fit_has_the_depth_read():
