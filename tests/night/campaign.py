@@ -176,10 +176,9 @@ class Night:
             end = "stopped" if number == 3 else "complete"
             sent = usages(f"rate-{number}", self.dice.random(), size, do="slow" if number in {0, 3} else "")
             self.submit(Job(f"rate-{number}", sent, end=end), "--gate", GATE, form=form)
-        at = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=20)
+        opened = self.plan(GATE)
         for number in range(4):
-            self.jobs[f"rate-{number}"].opened = at.timestamp()
-        self.types("gate", "open", GATE, "--at", at.isoformat(), "--yes", "--why", "night", status=(0,))
+            self.jobs[f"rate-{number}"].opened = opened
         self.acts["planned openings"] += 1
         paused, stopped = self.jobs["rate-0"], self.jobs["rate-3"]
         wait_until(lambda: self._begun("rate-3"), PATIENCE, lambda: "rate-3 did not begin")
@@ -193,13 +192,29 @@ class Night:
         """A job waits for a gate that a timetable opens at a full minute; then the timetable ends."""
         job = Job("timed-0", usages("timed-0", 3, size))
         self.submit(job, "--gate", TIMED)
-        at = (datetime.now(UTC) + timedelta(seconds=100)).replace(second=0, microsecond=0)
-        job.opened = at.timestamp()
-        cron = f"{at.minute} {at.hour} * * *"
-        self.types("gate", "open", TIMED, "--every", cron, "--zone", "UTC", "--minutes", 10, "--yes", "--why", "night")
+        job.opened = self.plan(TIMED, by_timetable=True)
         wait_until(lambda: self.state(job) == "complete", PATIENCE, lambda: f"timed-0 is {self.state(job)}")
         self.types("gate", "open", TIMED, "--every", "off", "--why", "night")
         self.acts["openings by timetable"] += 1
+
+    def plan(self, gate, *, by_timetable=False):
+        """Have a gate opened some time from now. Return when, which is later where the command took long."""
+        while True:
+            # A machine that is busy types slowly, and storage that is away has the command typed again.
+            at = datetime.now(UTC).replace(microsecond=0) + timedelta(
+                seconds=20 + 10 * os.getloadavg()[0] / os.cpu_count()
+            )
+            when = ["--at", at.isoformat()]
+            if by_timetable:
+                at = at.replace(second=0) + timedelta(minutes=1)
+                when = ["--every", f"{at.minute} {at.hour} * * *", "--zone", "UTC"]
+            self.types("gate", "open", gate, *when, "--yes", "--why", "night", status=(0, 1))
+            for found in self.asks("gate", "list")["gates"]:
+                plan = found["scheduled"] or {"at": found["at"] if found["state"] == "open" else None}
+                if found["gate"] == gate and plan["at"]:
+                    opens = datetime.fromisoformat(plan["at"])
+                    assert opens < at + timedelta(hours=1), f"{gate} opens at {opens}, it was planned for {at}"
+                    return opens.timestamp()
 
     def mix(self, size):
         """An instance of the last release works beside, on what both know. Then all are of today."""

@@ -7,6 +7,7 @@ import pytest
 import zstandard
 
 from tests.night import checker
+from tests.night.__main__ import accumulated
 from tests.night.sight import alerts_of
 
 SENT = [
@@ -188,6 +189,20 @@ def test_a_night_with_the_last_release_in_which_it_did_nothing_is_found():
     """It proves nothing of the two side by side."""
     assert list(checker.shared_work({"0.4.0": 3, "0.5.0": 9}, "0.4.0")) == []
     assert list(checker.shared_work({"0.5.0": 9}, "0.4.0"))
+
+
+def test_a_night_stands_beside_those_before():
+    """In place of its own seed; the hours and the breaches of all are there."""
+    first = accumulated("", {"seed": "2", "took": "1800 s", "breaches": "1"}, ["it is wrong"], "Here.")
+    both = accumulated(first, {"seed": "1", "took": "1800 s", "breaches": "0"}, [], "Here.")
+    assert [line for line in both.splitlines() if line.startswith("| ")][2:] == [
+        "| 1 | 1800 s | 0 |",
+        "| 2 | 1800 s | 1 |",
+    ]
+    assert ("2 nights, 1.0 hours in all. Here." in both, "- night 2: it is wrong" in both) == (True, True)
+    again = accumulated(both, {"seed": "2", "took": "900 s", "breaches": "0"}, [], "Here.")
+    assert ("2 nights, 0.8 hours" in again, "wrong" in again) == (True, False)
+    assert "1 nights" in accumulated(both, {"seed": "3", "took": "9 s"}, [], "Here.")
 
 
 def test_a_mark_that_is_left_is_found_also_where_it_is_packed():
