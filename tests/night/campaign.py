@@ -47,6 +47,8 @@ OVERDUE = timedelta(minutes=3)
 #: Seconds until all must have ended after the last fault.
 PATIENCE = 1800
 SEATS, ORDERS = 60, 80
+#: Minutes from which on a night has the bus lost, and an erasure proven.
+LONG = 20
 #: Jobs of the phase with the last release, if it begins nothing of the first.
 MOST_MIXED = 20
 #: The alerts that the night means to have, and for which jobs.
@@ -421,7 +423,7 @@ class Night:
     def harm(self):
         """Let things befall the installation."""
         ways = [("kill", 5), ("lose_replies", 3), ("stand_still", 1), ("restart_storage", 1)]
-        if self.minutes >= 20:
+        if self.minutes >= LONG:
             # What the bus lost is put again after the ten minutes of the setting.
             ways.append(("restart_bus", 1))
         names, weights = zip(*ways, strict=True)
@@ -452,6 +454,11 @@ class Night:
                 wait_until(self._all_ended, PATIENCE, lambda: "not all has ended")
             with suppress(AssertionError):
                 wait_until(lambda: not list(self._left_over()), PATIENCE, lambda: "something lies around")
+            if self.minutes >= LONG:
+                gone = [job for job in self.jobs.values() if job.end == "erased"]
+                with suppress(AssertionError):
+                    wait_until(lambda: all(map(self._is_proven, gone)), PATIENCE, lambda: "it is not proven")
+                self.problems += [f"{job.full}: its erasure is not proven" for job in gone if not self._is_proven(job)]
         self._logs += [path.read_text(errors="replace") for path in (self._stack.host.log, self._folder / "worker.log")]
         return [*self.problems, *self.breaches()]
 
@@ -497,6 +504,9 @@ class Night:
             (float(at), "invoice-0" if by == "invoice" else one.split("/")[0], version)
             for at, by, version, one in noted
         ]
+
+    def _is_proven(self, job):
+        return bool((self.shown(job) or {}).get("proven_at"))
 
     def _all_ended(self):
         for job in self.jobs.values():
