@@ -63,7 +63,7 @@ class Host:
     def _deliver(self, name, queue):
         self._plan.stage = "host"
         try:
-            found = list(queue.receive_messages(max_messages=BATCH, messages_per_page=BATCH, visibility_timeout=HIDDEN))
+            found = list(queue.receive_messages(max_messages=BATCH, visibility_timeout=HIDDEN))
         except AzureError:
             return True
         for message in found:

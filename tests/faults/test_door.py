@@ -179,7 +179,7 @@ def test_a_chunk_that_comes_twice_is_not_taken_for_the_message_that_claimed_to_b
         app.submit("victim", SALES)
         app.host(hold_back=["work-00", "results", "signals"]).run()
         queue = app.connections.queues.get_queue_client("work-00")
-        for message in list(queue.receive_messages(max_messages=32, messages_per_page=32, visibility_timeout=1)):
+        for message in list(queue.receive_messages(max_messages=32, visibility_timeout=1)):
             body = message.content.encode()
             app.app.process(Delivery(queue="work-00", message_id=message.id, body=body, count=2))
             queue.delete_message(message)
@@ -255,7 +255,7 @@ def test_a_chunk_in_base64_keeps_its_place_when_the_host_gives_it_up(door):
         app.submit("portal", SALES)
         app.host(hold_back=["work-00", "results", "signals"]).run()
         queue = app.connections.queues.get_queue_client("work-00")
-        for message in list(queue.receive_messages(max_messages=32, messages_per_page=32)):
+        for message in list(queue.receive_messages(max_messages=32)):
             door.drop(base64.b64encode(message.content.encode()).decode(), "work-00-poison")
             queue.delete_message(message)
     door.drain()

@@ -117,7 +117,7 @@ class World:
 
     def _all_of(self, queue):
         for _ in range(30):
-            if found := list(queue.receive_messages(max_messages=32, messages_per_page=32, visibility_timeout=30)):
+            if found := list(queue.receive_messages(max_messages=32, visibility_timeout=30)):
                 return found
             self.storage.wait(0.1)
         return []
