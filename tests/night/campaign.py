@@ -556,7 +556,8 @@ class Night:
                     yield from checker.after(job.full, begun, datetime.fromisoformat(ended).timestamp())
         yield from checker.limited(self._bank.calls, 100)
         yield from checker.shared_work(self._versions(), RELEASE)
-        yield from checker.alarmed(self._sight.paused, self._sight.needs, self._sight.blind)
+        halted = {job.full for job in self.jobs.values() if job.halted}
+        yield from checker.alarmed(self._sight.paused, self._sight.needs, self._sight.blind, halted)
         alerts = alerts_of((ROOT / "docs" / "appendix" / "telemetry.md").read_text(), self._logs)
         yield from checker.unexplained(alerts, EXPECTED, self._harmed)
         yield from checker.left_over(count_dead(self._stack.broker.connection_string, self._stack.namespace), [])

@@ -157,11 +157,11 @@ def marked(job, mark, texts):
         yield f"{job}: it is erased, and its mark stands in {len(found)} places: {found[:3]}"
 
 
-def alarmed(paused, needs, blind):
+def alarmed(paused, needs, blind, meant=()):
     """Yield each pause that no need named within a minute, and each need that nothing explains.
 
     `paused` and `needs` say when each was seen first: by job, and by kind and what it is about. A minute is counted
-    without the stretches in which nothing could be seen.
+    without the stretches in which nothing could be seen. `meant` are jobs that a person paused, perhaps unseen.
     """
     for job, at in paused.items():
         found = needs.get(("x-paused", job))
@@ -169,7 +169,7 @@ def alarmed(paused, needs, blind):
         if found is None or found - at - unseen > ALARM:
             yield f"{job}: it was paused, and {'no need says so' if found is None else f'named after {found - at:.0f} s'}"
     for kind, about in needs:
-        if kind.startswith(("x-", "z-")) and not (kind == "x-paused" and about in paused):
+        if kind.startswith(("x-", "z-")) and not (kind == "x-paused" and about in {*paused, *meant}):
             yield f"{about}: a need {kind} that nothing explains"
 
 

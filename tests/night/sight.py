@@ -1,4 +1,4 @@
-"""Somebody beside the installation who sees what lies in storage each second, and reads all that was logged at the end.
+"""Somebody beside the installation who sees what lies in storage all the time, and reads all that was logged at the end.
 
 It goes to storage by its own way, so that it is away only while storage itself is.
 """
@@ -15,6 +15,8 @@ from azure.data.tables import TableServiceClient
 from azure.servicebus import ServiceBusClient, ServiceBusSubQueue
 from azure.servicebus.exceptions import ServiceBusError
 
+#: Seconds between two looks: storage goes through all rows of jobs for each.
+EVERY = 5
 #: A line of an instance's log: when, the event, its fields.
 _LOGGED = re.compile(
     r"^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)[.,]\d{3}(Z?) .*?(sluice(?:\.[a-z_]+)+) (\{.*\})$", re.MULTILINE
@@ -49,7 +51,7 @@ class Sight:
         seen = time.time()
         with TableServiceClient.from_connection_string(self._storage, **options) as tables:
             jobs, watch = tables.get_table_client("jobs"), tables.get_table_client("decisions")
-            while not self._over.wait(1):
+            while not self._over.wait(EVERY):
                 with suppress(AzureError):
                     needs = watch.query_entities("PartitionKey eq 'watch' and RowKey ge '1|' and RowKey lt '2|'")
                     keys = [row["RowKey"].split("|", 2)[1:] for row in needs]
@@ -59,7 +61,7 @@ class Sight:
                         self.needs.setdefault((kind, about), now)
                     for name in names:
                         self.paused.setdefault(name, now)
-                    if now - seen > 3:
+                    if now - seen > 2 * EVERY:
                         self.blind.append((seen, now))
                     seen = now
 
