@@ -161,7 +161,8 @@ def alarmed(paused, needs, blind, meant=()):
     """Yield each pause that no need named within a minute, and each need that nothing explains.
 
     `paused` and `needs` say when each was seen first: by job, and by kind and what it is about. A minute is counted
-    without the stretches in which nothing could be seen. `meant` are jobs that a person paused, perhaps unseen.
+    without the stretches in which nothing could be seen. `meant` are needs that the
+    night means to have, perhaps for so short a time that a pause was not seen.
     """
     for job, at in paused.items():
         found = needs.get(("x-paused", job))
@@ -169,7 +170,8 @@ def alarmed(paused, needs, blind, meant=()):
         if found is None or found - at - unseen > ALARM:
             yield f"{job}: it was paused, and {'no need says so' if found is None else f'named after {found - at:.0f} s'}"
     for kind, about in needs:
-        if kind.startswith(("x-", "z-")) and not (kind == "x-paused" and about in {*paused, *meant}):
+        is_seen = kind == "x-paused" and about in paused
+        if kind.startswith(("x-", "z-")) and not is_seen and (kind, about) not in meant:
             yield f"{about}: a need {kind} that nothing explains"
 
 

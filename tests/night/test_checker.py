@@ -140,7 +140,7 @@ def test_a_pause_that_no_need_names_in_time_is_found():
 def test_a_false_need_is_found():
     """Of a job that was not paused, and of another kind; those of the tick are judged by its alerts."""
     assert list(checker.alarmed({}, {("x-paused", "j"): 1.0}, []))
-    assert list(checker.alarmed({}, {("x-paused", "j"): 1.0}, [], {"j"})) == []
+    assert list(checker.alarmed({}, {("x-paused", "j"): 1.0}, [], {("x-paused", "j")})) == []
     assert list(checker.alarmed({"j": 1.0}, {("x-paused", "j"): 1.0, ("x-failed", "j"): 1.0}, []))
     assert list(checker.alarmed({}, {("b-tick-fails", "the tick"): 1.0}, [])) == []
 
