@@ -161,8 +161,8 @@ def alarmed(paused, needs, blind, meant=()):
     """Yield each pause that no need named within a minute, and each need that nothing explains.
 
     `paused` and `needs` say when each was seen first: by job, and by kind and what it is about. A minute is counted
-    without the stretches in which nothing could be seen. `meant` are needs that the
-    night means to have, perhaps for so short a time that a pause was not seen.
+    without the stretches in which nothing could be seen. `meant` are needs that the night
+    means to have, perhaps for so short a time that a pause was not seen.
     """
     for job, at in paused.items():
         found = needs.get(("x-paused", job))
