@@ -18,8 +18,8 @@ class Proxy:
     def __init__(self, ports):
         self._targets, self.ports = dict(ports), {}
         self.is_busy = self._is_cut = False
-        #: Requests that were answered by 503.
-        self.refused = 0
+        #: Requests that came, and those that were answered by 503.
+        self.taken = self.refused = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="chaos-proxy")
         self._tasks = set()
@@ -78,6 +78,7 @@ class Proxy:
         try:
             while data := await reader.read(65536):
                 # A client sends nothing while it waits for an answer, so this begins a request or goes on with one.
+                self.taken += _begins(data)
                 if self.is_busy and _begins(data):
                     answers.cancel()
                     await self._refuse(data, reader, writer)

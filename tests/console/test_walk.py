@@ -58,7 +58,7 @@ class House(WholeApp):
         came = [
             (name, one)
             for name in names or self.handlers
-            for one in self._queue(name).receive_messages(max_messages=32)
+            for one in self._queue(name).receive_messages(max_messages=32, messages_per_page=32)
         ]
         waiting = [name == "work-00" and self.is_busy and '"chunk":0,' in one.content for name, one in came]
         for (name, one), waits in zip(came, waiting, strict=True):

@@ -20,19 +20,24 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+import pyarrow as pa
 from azure.data.tables import TableServiceClient
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
+from pyarrow import parquet
 
 from sluice.publish import Connections, Publisher
 from tests.chaos.stack import wait_until
 from tests.night import checker
+from tests.night.fleet import RELEASE, last_release
+from tests.night.sight import Sight, alerts_of, count_dead
+from tests.night.spent import cpu_of
 from tests.outside.customer import Customer
 from tools.local.paths import ROOT
 
-#: The gate of the night's rating jobs, and the rooms of the day's.
-GATE, ROOMS = "nightly", tuple(f"r{number:02}" for number in range(20))
+#: The gate of the night's rating jobs, the gate that a timetable opens, and the rooms of the day's.
+GATE, TIMED, ROOMS = "nightly", "timed", tuple(f"r{number:02}" for number in range(20))
 #: What may happen to one transaction, and ends in being mended and replayed.
 FAULTS = ("raise", "exit", "cancel", "die")
 #: Pointers that stay, since they bring what is removed later.
@@ -42,6 +47,16 @@ OVERDUE = timedelta(minutes=3)
 #: Seconds until all must have ended after the last fault.
 PATIENCE = 1800
 SEATS, ORDERS = 60, 80
+#: Minutes from which on a night has the bus lost, and an erasure proven.
+LONG = 20
+#: Jobs of the phase with the last release, if it begins nothing of the first.
+MOST_MIXED = 20
+#: The alerts that the night means to have, and for which jobs.
+EXPECTED = {
+    "sluice.job.paused": {"wrong-0"},
+    "sluice.message.parked": {"bad-0"},
+    "sluice.transactions.stalled": {"charge-0"},
+}
 #: The jobs whose lines the invoice is made of, and what stands in each transaction of the job that is erased.
 SOURCES, MARK = ("rate-0", "rate-1", "rate-2"), "m4rk3d"
 
@@ -58,6 +73,8 @@ class Job:
     end: str = "complete"
     revision: int = 1
     submitted: float = 0.0
+    #: When the gate is opened that it waits for.
+    opened: float = 0.0
     ended: float = 0.0
     halted: list = field(default_factory=list)
 
@@ -91,7 +108,10 @@ class Night:
         self._stack, self._bank, self._lookers, self._folder = stack, bank, lookers, folder
         self.dice, self.minutes = random.Random(seed), minutes
         self.jobs, self.acts, self.befell, self.problems = {}, Counter(), Counter(), []
-        self.needs_seen, self.opened = {}, 0.0
+        self.needs_seen = {}
+        #: When something befell the installation, what its logs say when all has ended, and what was spent.
+        self._harmed, self._logs, self._until, self._cpu = [], [], float("inf"), 0.0
+        self._sight = Sight(stack.storage)
         self._over, self._lock = threading.Event(), threading.Lock()
         self._site, self._paid, self._orders = Customer(stack.host.base_url, ""), [], []
 
@@ -154,13 +174,13 @@ class Night:
 
     def rate(self, size):
         """Rating files wait for the gate, which opens by a plan; then one is paused for a while and one is stopped."""
-        for number, form in enumerate(("ndjson", "ndjson.gz", "csv", "ndjson")):
+        for number, form in enumerate(("parquet", "ndjson.gz", "csv", "ndjson")):
             end = "stopped" if number == 3 else "complete"
             sent = usages(f"rate-{number}", self.dice.random(), size, do="slow" if number in {0, 3} else "")
             self.submit(Job(f"rate-{number}", sent, end=end), "--gate", GATE, form=form)
-        at = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=20)
-        self.opened = at.timestamp()
-        self.types("gate", "open", GATE, "--at", at.isoformat(), "--yes", "--why", "night", status=(0,))
+        opened = self.plan(GATE)
+        for number in range(4):
+            self.jobs[f"rate-{number}"].opened = opened
         self.acts["planned openings"] += 1
         paused, stopped = self.jobs["rate-0"], self.jobs["rate-3"]
         wait_until(lambda: self._begun("rate-3"), PATIENCE, lambda: "rate-3 did not begin")
@@ -169,6 +189,63 @@ class Night:
         self.halt(paused, "pause")
         time.sleep(self.dice.uniform(15, 40))
         self.resume(paused)
+
+    def wait_for_timetable(self, size):
+        """A job waits for a gate that a timetable opens at a full minute; then the timetable ends."""
+        job = Job("timed-0", usages("timed-0", 3, size))
+        self.submit(job, "--gate", TIMED)
+        job.opened = self.plan(TIMED, by_timetable=True)
+        wait_until(lambda: self.state(job) == "complete", PATIENCE, lambda: f"timed-0 is {self.state(job)}")
+        self.types("gate", "open", TIMED, "--every", "off", "--why", "night")
+        self.acts["openings by timetable"] += 1
+
+    def plan(self, gate, *, by_timetable=False):
+        """Have a gate opened some time from now. Return when, which is later where the command took long."""
+        while True:
+            # A machine that is busy types slowly, and storage that is away has the command typed again.
+            at = datetime.now(UTC).replace(microsecond=0) + timedelta(
+                seconds=20 + 10 * os.getloadavg()[0] / os.cpu_count()
+            )
+            when = ["--at", at.isoformat()]
+            if by_timetable:
+                at = at.replace(second=0) + timedelta(minutes=1)
+                when = ["--every", f"{at.minute} {at.hour} * * *", "--zone", "UTC"]
+            self.types("gate", "open", gate, *when, "--yes", "--why", "night", status=(0, 1))
+            for found in self.asks("gate", "list")["gates"]:
+                plan = found["scheduled"] or {"at": found["at"] if found["state"] == "open" else None}
+                if found["gate"] == gate and plan["at"]:
+                    opens = datetime.fromisoformat(plan["at"])
+                    assert opens < at + timedelta(hours=1), f"{gate} opens at {opens}, it was planned for {at}"
+                    return opens.timestamp()
+
+    def mix(self, size):
+        """An instance of the last release works beside, on what both know. Then all are of today."""
+        with last_release(self._folder, self._stack.of_app) as host:
+            self._stack.before = host
+            number = 0
+            # A few chunks more until it has begun one.
+            while number < 4 or (number < MOST_MIXED and not self._versions()[RELEASE]):
+                some = [Job(f"plain-{number}", usages(f"plain-{number}", number, size, do="slow"), workload="plain")]
+                some.append(
+                    Job(
+                        f"plain-{number + 1}",
+                        usages(f"plain-{number + 1}", number, 200),
+                        room=ROOMS[2],
+                        workload="plain",
+                    )
+                )
+                for job in some:
+                    self.submit(job)
+                for job in some:
+                    wait_until(
+                        lambda j=job: self.state(j) == "complete",
+                        PATIENCE,
+                        lambda j=job: f"{j.full} is {self.state(j)}",
+                    )
+                number += 2
+            self._stack.before = None
+            self._cpu += cpu_of(host.process.pid)
+            self._logs.append(host.log.read_text(errors="replace"))
 
     def bill(self):
         """An invoice is made of what the rating jobs made, and a report comes behind it."""
@@ -292,7 +369,7 @@ class Night:
         for number in range(3):
             self.submit(Job(f"flood-{number}", usages(f"flood-{number}", number, size, do="slow"), room=ROOMS[0]))
         number = 0
-        while not self._over.wait(self.dice.uniform(4, 9)):
+        while not self._over.wait(self.dice.uniform(4, 9)) and time.time() < self._until:
             room = self.dice.choice(ROOMS[1:])
             self.submit(Job(f"small-{number}", usages(f"small-{number}", number, 200), room=room))
             number += 1
@@ -343,23 +420,49 @@ class Night:
                 for need in self.asks("now", status=(0, 1))["needs"]:
                     self.needs_seen.setdefault(need["about"], time.time())
 
-    def harm(self, until):
+    def harm(self):
         """Let things befall the installation."""
         ways = [("kill", 5), ("lose_replies", 3), ("stand_still", 1), ("restart_storage", 1)]
-        if self.minutes >= 20:
+        if self.minutes >= LONG:
             # What the bus lost is put again after the ten minutes of the setting.
             ways.append(("restart_bus", 1))
         names, weights = zip(*ways, strict=True)
-        while not self._over.wait(self.dice.expovariate(1 / 12)) and time.time() < until:
+        while not self._over.wait(self.dice.expovariate(1 / 12)) and time.time() < self._until:
             way = self.dice.choices(names, weights)[0]
             getattr(self._stack, way)(self.dice)
+            self._harmed.append(time.time())
             self.befell[way] += 1
 
     # The whole.
 
     def run(self, size):
         """Do everything, wait until all has ended, and return every breach."""
-        until = time.time() + self.minutes * 60
+        with self._sight:
+            whole = {"sell": self.sell, "watch": self.watch, "harm": self.harm}
+            for number, looking in enumerate(self._lookers):
+                whole[f"look-{number}"] = lambda looking=looking: looking.look(self._over)
+            beside = self._start(whole)
+            for thread in self._start({"mix": lambda: self.mix(max(size // 2, 5_000))}):
+                thread.join()
+            self._until = time.time() + self.minutes * 60
+            self._work(size)
+            time.sleep(max(0.0, self._until - time.time()))
+            self._over.set()
+            for thread in beside:
+                thread.join()
+            with suppress(AssertionError):
+                wait_until(self._all_ended, PATIENCE, lambda: "not all has ended")
+            with suppress(AssertionError):
+                wait_until(lambda: not list(self._left_over()), PATIENCE, lambda: "something lies around")
+            if self.minutes >= LONG:
+                gone = [job for job in self.jobs.values() if job.end == "erased"]
+                with suppress(AssertionError):
+                    wait_until(lambda: all(map(self._is_proven, gone)), PATIENCE, lambda: "it is not proven")
+                self.problems += [f"{job.full}: its erasure is not proven" for job in gone if not self._is_proven(job)]
+        self._logs += [path.read_text(errors="replace") for path in (self._stack.host.log, self._folder / "worker.log")]
+        return [*self.problems, *self.breaches()]
+
+    def _work(self, size):
         parts = {
             "rate": lambda: self.rate(size),
             "suffer": lambda: self.suffer(size // 4),
@@ -369,27 +472,16 @@ class Night:
             "bill": self.bill,
             "grow": lambda: self.grow(size // 2),
             "repeat": lambda: self.repeat(size // 2),
-            "sell": self.sell,
-            "watch": self.watch,
-            "harm": lambda: self.harm(until),
+            "timetable": lambda: self.wait_for_timetable(size // 10),
         }
-        for number, looking in enumerate(self._lookers):
-            parts[f"look-{number}"] = lambda looking=looking: looking.look(self._over)
+        for thread in self._start(parts):
+            thread.join()
+
+    def _start(self, parts):
         threads = [threading.Thread(target=self._guarded, args=part, name=part[0]) for part in parts.items()]
         for thread in threads:
             thread.start()
-        long = [thread for thread in threads if thread.name not in {"rush", "sell", "watch", "look-0", "look-1"}]
-        for thread in long:
-            thread.join()
-        time.sleep(max(0.0, until - time.time()))
-        self._over.set()
-        for thread in threads:
-            thread.join()
-        with suppress(AssertionError):
-            wait_until(self._all_ended, PATIENCE, lambda: "not all has ended")
-        with suppress(AssertionError):
-            wait_until(lambda: not list(self._left_over()), PATIENCE, lambda: "something lies around")
-        return [*self.problems, *self.breaches()]
+        return threads
 
     def _guarded(self, name, part):
         try:
@@ -398,14 +490,23 @@ class Night:
             self.problems.append(f"{name} ended early: {type(error).__name__}: {str(error)[:600]}")
 
     def _begun(self, job):
-        return any(name == job for _, name in self._notes())
+        return any(name == job for _, name, _ in self._notes())
+
+    def _versions(self):
+        return Counter(version for _, _, version in self._notes())
 
     def _notes(self):
         path = self._folder / "notes"
         lines = path.read_text().splitlines() if path.exists() else []
-        noted = (line.split(" ", 2) for line in lines)
+        noted = (line.split(" ", 3) for line in lines)
         # The invoice's transactions have the names of those that they were made of.
-        return [(float(at), "invoice-0" if by == "invoice" else one.split("/")[0]) for at, by, one in noted]
+        return [
+            (float(at), "invoice-0" if by == "invoice" else one.split("/")[0], version)
+            for at, by, version, one in noted
+        ]
+
+    def _is_proven(self, job):
+        return bool((self.shown(job) or {}).get("proven_at"))
 
     def _all_ended(self):
         for job in self.jobs.values():
@@ -422,7 +523,10 @@ class Night:
         ):
             outputs, totals = blobs.get_container_client("outputs"), tables.get_table_client("totals")
             for job in self.jobs.values():
-                found, begun = checker.read_outputs(outputs, job.full), [at for at, name in notes if name == job.name]
+                found, begun = (
+                    checker.read_outputs(outputs, job.full),
+                    [at for at, name, _ in notes if name == job.name],
+                )
                 if job.end == "complete":
                     wanted = f"PartitionKey ge '{job.full}' and PartitionKey le '{job.full}!~'"
                     rows = [
@@ -430,7 +534,7 @@ class Night:
                         for row in totals.query_entities(wanted)
                         if "account" in row and row["PartitionKey"].split("!")[0] == job.full
                     ]
-                    yield from checker.complete(job.full, job.sent, found, rows)
+                    yield from checker.complete(job.full, job.sent, found, rows, has_lines=job.workload != "plain")
                     if found and found[0]["revision"] < job.revision:
                         yield f"{job.full}: it did not run again"
                 elif job.end == "erased":
@@ -443,14 +547,24 @@ class Night:
                         job.full, job.sent, found, {**shown, **items, "not_run": shown.get("not_run", not_run)}
                     )
                 yield from checker.quiet(job.full, begun, job.halted)
-                if job.name.startswith("rate-"):
-                    yield from checker.early(job.full, begun, self.opened)
+                if job.opened:
+                    yield from checker.early(job.full, begun, job.opened)
                 if job.workload == "charge":
                     yield from checker.charged(job.sent, self._bank.calls)
                 if job.name == "report-0":
                     ended = self.asks("jobs", "show", "invoice-0")["finished_at"]
                     yield from checker.after(job.full, begun, datetime.fromisoformat(ended).timestamp())
         yield from checker.limited(self._bank.calls, 100)
+        yield from checker.shared_work(self._versions(), RELEASE)
+        # Both chunks of a small bad job may be parked until they are replayed.
+        meant = {("x-paused", job.full) for job in self.jobs.values() if job.halted} | {("x-failed", "bad-0")}
+        yield from checker.alarmed(self._sight.paused, self._sight.needs, self._sight.blind, meant)
+        alerts = alerts_of((ROOT / "docs" / "appendix" / "telemetry.md").read_text(), self._logs)
+        yield from checker.unexplained(alerts, EXPECTED, self._harmed)
+        yield from checker.left_over(count_dead(self._stack.broker.connection_string, self._stack.namespace), [])
+        yield from checker.left_over(
+            {f"parked: {group['reason']}": group["entries"] for group in self.asks("parked", "list")["groups"]}, []
+        )
         yield from self._seats()
         yield from self._left_over()
 
@@ -481,19 +595,23 @@ class Night:
             # One that is due later is no work: a job's stays for ten minutes behind its end.
             due = (datetime.now(UTC) - OVERDUE).strftime("%Y-%m-%dT%H:%M:%SZ")
             pointers = [(key[1], key[2]) for key in keys if len(key) == 3 and key[1] not in KEPT and key[0] < due]
-            yield from checker.left_over({name: count for name, count in counts.items() if count}, pointers)
+            yield from checker.left_over({f"queue {name}": count for name, count in counts.items()}, pointers)
 
     def figures(self):
         """Return what the night was made of."""
         sent = sum(len(job.sent) for job in self.jobs.values())
         small = [job for job in self.jobs.values() if job.name.startswith("small-") and job.ended]
         first = {}
-        for at, name in self._notes():
+        for at, name, _ in self._notes():
             first.setdefault(name, at)
         # Some begin before the command that sent them has ended.
         waits = sorted(max(0.0, first[job.name] - job.submitted) for job in small if job.name in first)
+        cpu = self._cpu + cpu_of(self._stack.host.process.pid) + self._stack.worker.cpu
+        chunks = self._versions()
         return {
             "jobs, transactions": f"{len(self.jobs)}, {sent:,}",
+            f"runs begun by {RELEASE}": f"{chunks[RELEASE]} of {chunks.total():,}",
+            "requests, CPU of 1,000 transactions": f"{self._stack.proxy.taken * 1000 / sent:.1f}, {cpu * 1000 / sent:.2f} s",
             "acts": said(self.acts),
             "befell": said(self.befell),
             "calls of the bank": f"{len(self._bank.calls):,}",
@@ -518,6 +636,10 @@ def written(sent, form):
         writer.writeheader()
         writer.writerows(sent)
         return made.getvalue().encode()
+    if form == "parquet":
+        made = io.BytesIO()
+        parquet.write_table(pa.Table.from_pylist(sent), made)
+        return made.getvalue()
     text = b"".join(json.dumps(usage, separators=(",", ":")).encode() + b"\n" for usage in sent)
     return gzip.compress(text) if form.endswith("gz") else text
 

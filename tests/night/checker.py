@@ -13,6 +13,17 @@ from tests.outside.checker import lines_of
 
 #: Seconds until a chunk begins no more after a pause or a stop, and what two clocks and a command take beside.
 AFTER, SLACK = 10.0, 2.0
+#: Seconds within which an alarm is there that a person needs.
+ALARM = 60.0
+#: Alerts that say what befell the installation, and for how many seconds behind it they may come.
+HARMED = {
+    # A tick comes each minute, and what it did not reach is there at its next.
+    **dict.fromkeys(
+        ("sluice.tick.failed", "sluice.gate.unserved", "sluice.job.neglected", "sluice.results.unseen"), 150.0
+    ),
+    # Leases of a process that died end after minutes; then a reminder or a tick goes on.
+    "sluice.homes.late": 900.0,
+}
 
 
 def read_outputs(outputs, job):
@@ -29,8 +40,11 @@ def read_outputs(outputs, job):
     return manifest, parts
 
 
-def complete(job, sent, found, totals):
-    """Yield what is wrong with a job that must be complete: each transaction accepted once, or rejected once."""
+def complete(job, sent, found, totals, *, has_lines=True):
+    """Yield what is wrong with a job that must be complete: each transaction accepted once, or rejected once.
+
+    Without lines, the sums of the accounts prove it.
+    """
     if found is None:
         return (yield f"{job}: it has no outputs")
     manifest, parts = found
@@ -44,7 +58,8 @@ def complete(job, sent, found, totals):
     said = Counter(json.loads(line["line"])["id"] for line in parts["rejected"])
     if said != rejected:
         yield f"{job}: {sum(said.values())} are rejected, not the {sum(rejected.values())} that must be"
-    yield from _once(job, accepted, Counter(line["id"] for line in parts["lines"]))
+    if has_lines:
+        yield from _once(job, accepted, Counter(line["id"] for line in parts["lines"]))
     rows = [row for row in totals if row["revision"] == manifest["revision"]]
     yield from _added_up(job, accepted, {"output": parts["output"], "totals": rows})
 
@@ -142,12 +157,50 @@ def marked(job, mark, texts):
         yield f"{job}: it is erased, and its mark stands in {len(found)} places: {found[:3]}"
 
 
+def alarmed(paused, needs, blind, meant=()):
+    """Yield each pause that no need named within a minute, and each need that nothing explains.
+
+    `paused` and `needs` say when each was seen first: by job, and by kind and what it is about. A minute is counted
+    without the stretches in which nothing could be seen. `meant` are needs that the night
+    means to have, perhaps for so short a time that a pause was not seen.
+    """
+    for job, at in paused.items():
+        found = needs.get(("x-paused", job))
+        unseen = sum(until - since for since, until in blind if until > at and since < (found or until))
+        if found is None or found - at - unseen > ALARM:
+            yield f"{job}: it was paused, and {'no need says so' if found is None else f'named after {found - at:.0f} s'}"
+    for kind, about in needs:
+        is_seen = kind == "x-paused" and about in paused
+        if kind.startswith(("x-", "z-")) and not is_seen and (kind, about) not in meant:
+            yield f"{about}: a need {kind} that nothing explains"
+
+
+def unexplained(alerts, expected, harmed):
+    """Yield each alert that nothing explains; `alerts` are (when, event, fields), in the order of time.
+
+    `expected` has the jobs that an event may name. An event of `HARMED` may come for a while after the harm.
+    """
+    for at, event, fields in alerts:
+        job = str(fields.get("job", ""))
+        if job in expected.get(event, ()):
+            continue
+        if not any(since - SLACK < at < since + HARMED.get(event, 0.0) for since in harmed):
+            yield f"{event} that nothing explains: {fields}"
+
+
+def shared_work(chunks, release):
+    """Yield whether the last release did nothing while it ran beside; `chunks` counts what each version began."""
+    if not chunks.get(release):
+        yield f"no chunk was begun by {release}: {dict(chunks)}"
+
+
 HOLDING = ("reserved", "partially_reserved", "confirmed")
 
 
 def left_over(depths, pointers):
     """Yield what lies around when all has ended; a pointer to what retention removes later is no fault."""
-    for queue, count in depths.items():
-        yield f"queue {queue} has {count} messages"
+    for place, count in depths.items():
+        if count:
+            yield f"{place}: {count} are left"
     for kind, name in pointers:
         yield f"a pointer of kind {kind} is left for {name}"

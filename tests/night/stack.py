@@ -1,4 +1,4 @@
-"""The installation of one night: storage that lasts, a proxy in front of it, a bus, two instances, and what can befall them.
+"""The installation of one night: storage that lasts, proxies before it, a bus, two instances, a worker; what can befall them.
 
 Locks, leases, intervals and `host.json` are those that are deployed.
 """
@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from functions_local_host.launcher import Host
@@ -16,13 +16,14 @@ from servicebus_local.launcher import Broker
 from shared.settings import Settings
 from shared.topology import topology
 from tests.chaos.proxy import Proxy
+from tests.night.fleet import Worker
 from tests.night.workload import BANK, NOTES, REPAIRED
 from tools.local.azurite.launcher import Azurite
 from tools.local.paths import ROOT
 from tools.local.provision import provision
 from tools.local.stack import bus_entities, sample_values, settings_for
 
-WORKLOADS = "tests.night.workload:Rate,tests.night.workload:Charge,tests.night.workload:Invoice"
+WORKLOADS = ",".join(f"tests.night.workload:{name}" for name in ("Plain", "Rate", "Charge", "Invoice"))
 #: Calls a second that the bank allows.
 RATE = 100
 
@@ -30,23 +31,36 @@ RATE = 100
 class Stack:
     """What is running, and what can befall it."""
 
-    def __init__(self, azurite, data, proxy, broker, host, settings):  # noqa: PLR0917 - one caller
-        self._azurite, self._data, self.proxy, self.broker, self.host = azurite, data, proxy, broker, host
-        self.settings = settings
+    def __init__(self, storage, proxies, bus, settings):
+        self._azurite, self._data = storage
+        self.broker, self.namespace = bus
+        #: The ways to storage: of the app, whose requests are counted, and of persons.
+        self.proxy, self._desk = proxies
+        #: An instance of the last release is one of them while it runs beside.
+        self.host = self.worker = self.before = None
+        #: Of the app, and of persons.
+        self.of_app, self.settings = settings
         #: Without the proxy: for those who check.
-        self.storage = azurite.connection_string
+        self.storage = self._azurite.connection_string
         self._lock = threading.Lock()
 
     def kill(self, dice):
-        """End an instance by SIGKILL."""
-        with suppress(ProcessLookupError, IndexError):
-            os.kill(dice.choice(sorted(self.host.instance_pids().values())), signal.SIGKILL)
+        """End an instance, or the worker, by SIGKILL. Each comes again."""
+        hosts = [host for host in (self.host, self.before) if host]
+        pids = sorted(pid for host in hosts for pid in host.instance_pids().values())
+        if dice.random() < 1 / (len(pids) + 1):
+            self.worker.kill()
+        else:
+            with suppress(ProcessLookupError):
+                os.kill(dice.choice(pids), signal.SIGKILL)
 
     def lose_replies(self, dice):
         """Break every connection to storage in the midst of what it carries."""
-        self.proxy.cut()
+        for proxy in (self.proxy, self._desk):
+            proxy.cut()
         time.sleep(dice.uniform(0, 0.2))
-        self.proxy.restore()
+        for proxy in (self.proxy, self._desk):
+            proxy.restore()
 
     def stand_still(self, dice):
         """Let storage stand still for some seconds."""
@@ -87,16 +101,16 @@ def running(folder, *, bank, rooms, instances=2):
         REPAIRED: str(folder / "repaired"),
     }
     azurite = Azurite.start(folder / "storage")
-    with Proxy(azurite.ports) as proxy:
-        way = azurite.account.connection_string(proxy.ports)
+    with Proxy(azurite.ports) as proxy, Proxy(azurite.ports) as desk:
         parsed = Settings.parse(sample_values() | names)
-        with Broker.start(bus_entities(parsed)) as broker:
-            settings = settings_for(way, broker.connection_string) | names
+        with Broker.start(namespace := bus_entities(parsed)) as broker:
+            ways = (azurite.account.connection_string(one.ports) for one in (proxy, desk))
+            of_app, settings = (settings_for(way, broker.connection_string) | names for way in ways)
             provision(azurite.connection_string, topology(parsed.work_queues, parsed.entities))
-            host = Host.start(ROOT, settings, instances=instances)
-            stack = Stack(azurite, folder / "storage", proxy, broker, host, settings)
-            try:
-                yield stack
-            finally:
-                host.stop()
-                stack.stop_storage()
+            with ExitStack() as parts:
+                # Storage ends last, by whoever started it again.
+                installed = Stack((azurite, folder / "storage"), (proxy, desk), (broker, namespace), (of_app, settings))
+                parts.callback(installed.stop_storage)
+                installed.host = parts.enter_context(Host.start(ROOT, of_app, instances=instances))
+                installed.worker = parts.enter_context(Worker(of_app, folder / "worker.log"))
+                yield installed

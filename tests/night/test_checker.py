@@ -7,6 +7,8 @@ import pytest
 import zstandard
 
 from tests.night import checker
+from tests.night.__main__ import accumulated
+from tests.night.sight import alerts_of
 
 SENT = [
     {"id": "j/0", "account": "a", "units": "1.5", "do": ""},
@@ -124,6 +126,84 @@ def test_a_chunk_before_its_predecessor_is_found():
     """To the millisecond."""
     assert list(checker.after("j", [10.0], 10.0)) == []
     assert list(checker.after("j", [9.999], 10.0))
+
+
+def test_a_pause_that_no_need_names_in_time_is_found():
+    """None, one that comes late; seconds in which nothing could be seen do not count."""
+    named = {("x-paused", "j"): 150.0}
+    assert list(checker.alarmed({"j": 100.0}, named, [])) == []
+    assert list(checker.alarmed({"j": 100.0}, {}, []))
+    assert list(checker.alarmed({"j": 80.0}, named, []))
+    assert list(checker.alarmed({"j": 80.0}, named, [(100.0, 120.0)])) == []
+
+
+def test_a_false_need_is_found():
+    """Of a job that was not paused, and of another kind; those of the tick are judged by its alerts."""
+    assert list(checker.alarmed({}, {("x-paused", "j"): 1.0}, []))
+    assert list(checker.alarmed({}, {("x-paused", "j"): 1.0}, [], {("x-paused", "j")})) == []
+    assert list(checker.alarmed({"j": 1.0}, {("x-paused", "j"): 1.0, ("x-failed", "j"): 1.0}, []))
+    assert list(checker.alarmed({}, {("b-tick-fails", "the tick"): 1.0}, [])) == []
+
+
+def test_an_alert_that_nothing_explains_is_found():
+    """Of another job, of another event, long after the harm or before it."""
+    expected, parked = {"sluice.message.parked": {"j"}}, "sluice.message.parked"
+    assert list(checker.unexplained([(1.0, parked, {"job": "j"})], expected, [])) == []
+    assert list(checker.unexplained([(1.0, parked, {"job": "k"})], expected, [1.0]))
+    assert list(checker.unexplained([(1.0, "sluice.result.differs", {"job": "j"})], expected, [1.0]))
+    failed = [(200.0, "sluice.tick.failed", {})]
+    assert list(checker.unexplained(failed, expected, [100.0])) == []
+    assert list(checker.unexplained(failed, expected, [10.0, 230.0]))
+
+
+PAGE = """
+| `sluice.job.paused` | it waits | every one | look |
+| `sluice.outbox.late` | it sends it | `todouble(fields.late_seconds) >= 600` | look |
+"""
+LOG = """
+2026-11-28T13:00:00.466Z http-0/10241 WARNING sluice.job.paused {"job":"j"}
+2026-11-28T13:00:01.466Z http-0/10241 INFO    sluice.job.accepted {"job":"j"}
+2026-11-28T13:00:02.466Z http-0/10241 INFO    sluice.outbox.late {"job":"j","late_seconds":599}
+2026-11-28T13:00:03.466Z http-0/10241 INFO    sluice.outbox.late {"job":"k","late_seconds":600}
+"""
+
+
+def test_alerts_are_read_from_the_logs_by_the_page_that_lists_them():
+    """An event that is none, and one below its bound, are left out."""
+    found = alerts_of(PAGE, [LOG])
+    assert [(event, fields["job"]) for _, event, fields in found] == [
+        ("sluice.job.paused", "j"),
+        ("sluice.outbox.late", "k"),
+    ]
+    assert found[1][0] - found[0][0] == 3
+
+
+def test_sums_prove_a_job_without_lines():
+    """It has none, and a sum that is wrong is found."""
+    parts = {**copy.deepcopy(PARTS), "lines": []}
+    assert list(checker.complete("j", SENT, (MANIFEST, parts), TOTALS, has_lines=False)) == []
+    parts["output"][0]["units"] = "4.76"
+    assert list(checker.complete("j", SENT, (MANIFEST, parts), TOTALS, has_lines=False))
+
+
+def test_a_night_with_the_last_release_in_which_it_did_nothing_is_found():
+    """It proves nothing of the two side by side."""
+    assert list(checker.shared_work({"0.4.0": 3, "0.5.0": 9}, "0.4.0")) == []
+    assert list(checker.shared_work({"0.5.0": 9}, "0.4.0"))
+
+
+def test_a_night_stands_beside_those_before():
+    """In place of its own seed; the hours and the breaches of all are there."""
+    first = accumulated("", {"seed": "2", "took": "1800 s", "breaches": "1"}, ["it is wrong"], "Here.")
+    both = accumulated(first, {"seed": "1", "took": "1800 s", "breaches": "0"}, [], "Here.")
+    assert [line for line in both.splitlines() if line.startswith("| ")][2:] == [
+        "| 1 | 1800 s | 0 |",
+        "| 2 | 1800 s | 1 |",
+    ]
+    assert ("2 nights, 1.0 hours in all. Here." in both, "- night 2: it is wrong" in both) == (True, True)
+    again = accumulated(both, {"seed": "2", "took": "900 s", "breaches": "0"}, [], "Here.")
+    assert ("2 nights, 0.8 hours" in again, "wrong" in again) == (True, False)
+    assert "1 nights" in accumulated(both, {"seed": "3", "took": "9 s"}, [], "Here.")
 
 
 def test_a_mark_that_is_left_is_found_also_where_it_is_packed():

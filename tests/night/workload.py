@@ -13,6 +13,7 @@ from pathlib import Path
 import aiohttp
 from msgspec import Struct
 
+from sluice import __version__
 from sluice.workloads import Line, Rejected, Total
 
 #: Settings of this campaign: a file of notes, the bank's address, a file that is there once the faults are mended.
@@ -38,14 +39,14 @@ class Notes:
     def note(self, workload, usage, number):
         """Note the first transaction of a run of neighbours: that is where a chunk, or a part of one, begins."""
         if number != getattr(self._last, "number", None):
-            os.write(self._file, f"{time.time():.6f} {workload} {usage.id}\n".encode())
+            os.write(self._file, f"{time.time():.6f} {workload} {__version__} {usage.id}\n".encode())
         self._last.number = number + 1
 
 
-class Rate:
-    """Adds up units by account, and makes a line of each transaction."""
+class Plain:
+    """Adds up units by account. An instance of 0.4.0 knows all that it uses."""
 
-    name, transaction, partial, sums = "rate", Usage, dict[str, Decimal], ("units",)
+    name, transaction, partial, sums = "plain", Usage, dict[str, Decimal], ("units",)
 
     @classmethod
     def configured(cls, settings):
@@ -65,10 +66,6 @@ class Rate:
             fail(usage.do)
         return usage.account, usage.units
 
-    def lines(self, usage, number, value):
-        """Yield the proof that this transaction was accepted."""
-        yield Line({"id": usage.id, "account": usage.account, "units": str(usage.units)})
-
     def combine(self, mapped):
         """Add up by account."""
         partial = {}
@@ -85,6 +82,16 @@ class Rate:
         for account, units in sorted(partial.items()):
             yield Line({"account": account, "units": str(units)})
             yield Total(account, {"units": str(units)})
+
+
+class Rate(Plain):
+    """The same, and a line of each transaction."""
+
+    name = "rate"
+
+    def lines(self, usage, number, value):
+        """Yield the proof that this transaction was accepted."""
+        yield Line({"id": usage.id, "account": usage.account, "units": str(usage.units)})
 
 
 class Invoice(Rate):

@@ -118,7 +118,7 @@ class WholeApp:
         found = [
             (name, one)
             for name in names or self.handlers
-            for one in self._queue(name).receive_messages(max_messages=32)
+            for one in self._queue(name).receive_messages(max_messages=32, messages_per_page=32)
         ]
         for name, one in found:
             self.handlers[name](Delivery(queue=name, message_id=one.id, body=one.content.encode(), count=1))

@@ -146,11 +146,17 @@ USED = (
 
 
 @pytest.mark.parametrize("quota", WANTS)
-def test_no_interleaving_leaks_oversells_or_loses_a_seat(quota):
-    """Two doubles, among them crashes after the effects, in any order; one payment, one change, clocks that differ."""
-    found, used = search(case(quota, payments=(1, 0)))
+@pytest.mark.parametrize(
+    ("doubles", "least"), [(1, 25_000), pytest.param(2, 50_000, marks=pytest.mark.ci("a model above 50,000 states"))]
+)
+def test_no_interleaving_leaks_oversells_or_loses_a_seat(quota, doubles, least):
+    """Doubles, among them crashes after the effects, in any order; one payment, one change, clocks that differ.
+
+    One double shows each mistake of this page. Two are searched in CI.
+    """
+    found, used = search(case(quota, doubles=doubles, payments=(1, 0)))
     assert (found.harm, found.way) == ("", ())
-    assert found.states > 50_000
+    assert found.states > least
     assert {name: used[name] for name in USED if not used[name]} == {}
     assert used["reply: unexpected"] == 0
 
