@@ -38,7 +38,7 @@ from shared.concurrency.rules import Observation, RuleInput, Rules, RulesBlob, U
 from shared.errors import TraceRefusedError
 from shared.telemetry import events, tell
 from shared.versions import decode
-from shared.watch import Hour, Point, list_points
+from shared.watch import RULES, Hour, NeedKind, Point, TickNeeds, list_points
 
 VERSION: Final = 1
 
@@ -293,6 +293,7 @@ class Tuning:
     depths: SampleDepths
     pushback: Pushback
     record: Callable[[Stretch], None]
+    needs: TickNeeds
     clock: Clock
     #: The tasks that the budget of the day allows now, after so many ran. None: no budget is set.
     budget: Callable[[datetime, int], int | None] = no_budget
@@ -379,14 +380,16 @@ class Tuning:
     def _watch(self, fleet: Fleet) -> tuple[Rules, FleetChange]:
         """Return the rules to decide by, and their change."""
         found = self.rules.look(fleet.in_force.etag if fleet.in_force else None)
+        linted = None if found is None or isinstance(found, Unchanged) else lint(found.text)
+        problems = [str(problem) for problem in linted.problems] if linted and linted.rules is None else []
+        self.needs.judge(NeedKind.RULES_UNREADABLE, RULES, "; ".join(problems))
         if isinstance(found, Unchanged):
             return fleet.rules, FleetChange()
-        if found is None:
+        if found is None or linted is None:
             return Fleet().rules, FleetChange(rules_gone=fleet.in_force is not None)
-        linted = lint(found.text)
         if linted.rules is None:
             # The rules in force stay: a slip of an operator must not change the tasks that run.
-            tell(events.RULES_UNREADABLE, problems=[str(problem) for problem in linted.problems])
+            tell(events.RULES_UNREADABLE, problems=problems)
             return fleet.rules, FleetChange()
         return linted.rules, FleetChange(in_force=RulesInForce(linted.rules, found.text, found.etag))
 

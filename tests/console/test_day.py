@@ -55,7 +55,7 @@ def test_the_day_costs_no_request_more_and_is_no_news(day):
     day.stores.watch.record(day.clock.now(), Point(second=0.0, promise=1020))
     again, requests = day.count(lambda: visitor.look_again("/", shown))
     assert (again.status_code, requests) == (304, 1)
-    assert first <= 9
+    assert first <= 4
     week, more = day.count(lambda: day.visitor().get("/?hours=168"))
     assert ("The last 7 days" in words(week), 'id="moving" data-version' in week.text, more <= first + 1) == (
         True,
