@@ -2,8 +2,8 @@
 
 Without a page that is open, nothing is read.
 
-A page names the age that it accepts. While nothing moves, a page that looks again costs one request: the needs, with what
-the last tick saw. Every sixth time the index of open work is read too.
+A page names the age that it accepts. While nothing moves, a page that looks again costs one request: the needs, and the
+point of the last tick. Every sixth time the index of open work is read too.
 """
 
 from collections import deque

@@ -380,13 +380,14 @@ class Tuning:
     def _watch(self, fleet: Fleet) -> tuple[Rules, FleetChange]:
         """Return the rules to decide by, and their change."""
         found = self.rules.look(fleet.in_force.etag if fleet.in_force else None)
-        linted = None if found is None or isinstance(found, Unchanged) else lint(found.text)
-        problems = [str(problem) for problem in linted.problems] if linted and linted.rules is None else []
-        self.needs.judge(NeedKind.RULES_UNREADABLE, RULES, "; ".join(problems))
         if isinstance(found, Unchanged):
             return fleet.rules, FleetChange()
-        if found is None or linted is None:
+        if found is None:
             return Fleet().rules, FleetChange(rules_gone=fleet.in_force is not None)
+        linted = lint(found.text)
+        problems = [] if linted.rules else [str(problem) for problem in linted.problems]
+        # Where a person has put back the rules in force, or removed them, it is over after its time.
+        self.needs.judge(NeedKind.RULES_UNREADABLE, RULES, "; ".join(problems))
         if linted.rules is None:
             # The rules in force stay: a slip of an operator must not change the tasks that run.
             tell(events.RULES_UNREADABLE, problems=problems)

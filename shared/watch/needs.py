@@ -70,7 +70,7 @@ class Need:
     since: datetime | None = None
     #: A need that is not grave is a notice: nothing is lost by waiting.
     is_grave: bool = True
-    #: It is over after this, unless it is told again. None: something else ends it.
+    #: It is over after this, unless it is found again. None: something else ends it.
     until: datetime | None = None
 
     @property

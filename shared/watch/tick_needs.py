@@ -1,7 +1,7 @@
 """The needs that the steps of a tick find and end, without a request while nothing changes.
 
-A process remembers what it noted. At each full hour it learns what others have noted, so it may end that too. A step tells
-each need again every hour while it stands. One that no step told for two hours is over, whoever noted it.
+A process remembers what it noted. At each full hour it learns what others have noted, so it may end that too. A need
+that stands is written again every hour. One that no step found for two hours is over, whichever process noted it.
 """
 
 from collections.abc import Collection, Mapping
@@ -16,7 +16,7 @@ from shared.errors import StorageUnavailableError
 from shared.watch.needs import Need, cut_found
 from shared.watch.watch_table import Standing, WatchTable
 
-#: A need that stands is told again after this.
+#: A need that stands is written again after this.
 _AGAIN: Final = timedelta(hours=1)
 #: And is over without that.
 _STANDS: Final = timedelta(hours=2)

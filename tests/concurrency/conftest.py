@@ -25,6 +25,7 @@ class Fleet:
         self.clock = ManualClock(NOON)
         stores = Stores(connections)
         self.table, self.rules = stores.fleet, stores.rules
+        self.watch = stores.watch
         self.needs = TickNeeds(stores.watch, self.clock)
         self.recorded, self.later = [], []
 

@@ -69,6 +69,12 @@ def test_many_open_jobs_are_one_request(house, visitor):
     _, requests = house.count(lambda: visitor.look_again("/", shown))
     needs, index, listed = 1, 1, 1
     assert requests == needs + index + listed
+    running = house.stores.ledger.read(names[1])
+    house.stores.ledger.commit(replace(running, state=JobState.FINISHING, done=10))
+    house.clock.advance(5)
+    # Long before its outputs are there.
+    assert f"{names[1]}</a>" in (again := visitor.look_again("/", shown).text)
+    assert ">finishing<" in again[again.index(f"/job/{names[1]}") :][:600]
     for pointer in house.stores.pending.due(house.clock.now() + timedelta(hours=1)):
         if pointer.id in names:
             house.stores.pending.remove(pointer)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from werkzeug.exceptions import BadRequest
 
 from capabilities.console.alerts import find_alerts
-from capabilities.console.day_strip import MOST_ROWS, SPANS, draw_strip
+from capabilities.console.day_strip import DAY, MOST_ROWS, SPANS, draw_strip
 from capabilities.console.pages.job_rows import COLUMNS, row_of_job
 from capabilities.console.render import show_duration, show_number
 from capabilities.console.visit import Page, Visit
@@ -42,7 +42,8 @@ def show_now(visit: Visit) -> Page:
     standing, work = snapshot.needs(age), snapshot.open_work(age)
     causes = snapshot.causes(slow).causes
     hours = _read_hours(visit, standing.hours, span)
-    strip = draw_strip(hours, None if standing.more else standing.needs, standing.named or visit.now, span)
+    before = _read_yesterday(visit, span) if visit.query.get("beside") else None
+    strip = draw_strip(hours, None if standing.more else standing.needs, standing.named or visit.now, span, before)
     values = {
         "strip": strip,
         "spans": SPANS,
@@ -65,14 +66,14 @@ def show_now(visit: Visit) -> Page:
         section="now",
         template="now.html",
         values=values,
-        looks_again=span <= _DAY_HOURS,
+        looks_again=span <= _DAY_HOURS and before is None,
         has_plot=True,
         inset="_day.html",
     )
 
 
 def _look_at_parts(visit: Visit, age: float, slow: float) -> dict[str, Any]:
-    """Return what the tick reads: the decision, the processes, the queues, the gates."""
+    """Return the decision, the processes, the queues and the gates, as they are now."""
     snapshot = visit.view.snapshot
     fleet = snapshot.fleet(age)
     return {
@@ -97,6 +98,14 @@ def _read_hours(visit: Visit, known: Sequence[Hour], span: int) -> Sequence[Hour
     if span <= _DAY_HOURS:
         return known
     return visit.view.stores.watch.read_hours(visit.now - timedelta(hours=span), visit.now)
+
+
+def _read_yesterday(visit: Visit, span: int) -> Sequence[Hour]:
+    """Return the same hours of the day before, by a request more, once."""
+    if span > _DAY_HOURS:
+        raise BadRequest(f"at most {_DAY_HOURS} hours are shown beside those of the day before")
+    until = visit.now - DAY
+    return visit.view.stores.watch.read_hours(until - timedelta(hours=span), until)
 
 
 def _read_moment(text: str) -> datetime:
