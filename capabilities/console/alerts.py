@@ -103,7 +103,7 @@ def link_need(link: _Link, need: Need, words: NeedWords | None) -> str:
     """Return the page that helps. `words`: those of a capability, if its kind is one's."""
     if need.is_of_job:
         return link("job", job=need.about)
-    page, place = (words.page, words.place) if words else _PAGES.get(need.kind, ("now", ""))
+    page, place = (words.page or "now", words.place) if words else _PAGES.get(need.kind, ("now", ""))
     return link(page, **({place: need.about} if place else {}))
 
 

@@ -76,7 +76,7 @@
       if (!table.tHead || !table.tBodies.length || table.tBodies[0].rows.length < 2) continue;
       [...table.tHead.rows[0].cells].forEach((head, place) => {
         const key = labelOf(table) + "|" + place;
-        if (!head.querySelector("button") && head.textContent.trim()) {
+        if (!head.querySelector("button")) {
           const button = document.createElement("button");
           button.type = "button"; button.className = "sort"; button.dataset.sort = key;
           button.append(...head.childNodes);
