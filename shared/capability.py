@@ -167,6 +167,16 @@ class SenderRight(NamedTuple):
     queue: str
 
 
+class NeedWords(NamedTuple):
+    """A kind of need of a person, as its keys in `shared/watch` have it, and the way out in one sentence."""
+
+    kind: str
+    remedy: str
+    #: The name of the route that helps, and the part of it that says what the need is about.
+    page: str = ""
+    place: str = ""
+
+
 class NumberSequence(NamedTuple):
     """A sequence of numbers, and the import string of the function that finds the owner of one in the stores."""
 
@@ -215,6 +225,8 @@ class Capability:
     #: `module:function` of its part of `make demo`. It gets the app's address, the connections, and the printer.
     demo: str = ""
     sequences: tuple[NumberSequence, ...] = ()
+    #: The needs that its verbs note.
+    needs: tuple[NeedWords, ...] = ()
     #: `module:TABLES` of the tables that its pages of the documentation have, each as its header and rows.
     tables: str = ""
     #: For the deployment.

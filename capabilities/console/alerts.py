@@ -3,23 +3,33 @@
 The other alerts are rules over the log: they are in Azure Monitor.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Final
 
 from capabilities.console.snapshot import OpenWork
-from shared.concurrency import Fleet
+from shared.capability import NeedWords
 from shared.ledger import JobState
-from shared.operating import Overview, QueueLook
 from shared.parked import CauseSums
-from shared.watch import Standing, find_silence, name_kind
+from shared.watch import Need, NeedKind, Standing, find_silence, list_points, name_kind
 
 #: A tick follows each pointer within a minute or two.
 TICK_SILENT: Final = timedelta(minutes=5)
 #: Work that waits this long while no process reports has no worker.
 NO_WORKER: Final = timedelta(minutes=2)
 _Link = Callable[..., str]
+#: The page that helps, and the part of its address that says what the need is about.
+_PAGES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {
+        NeedKind.REPLAY_STOPPED: ("replays", ""),
+        NeedKind.RULES_UNREADABLE: ("rules", ""),
+        NeedKind.GATE_UNREADABLE: ("gate", "gate"),
+        NeedKind.GATE_HOLDS: ("gate", "gate"),
+        NeedKind.ROOM_FLOODS: ("parked", ""),
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +50,20 @@ class Alert:
     done: str = ""
 
 
-def find_alerts(  # noqa: PLR0913 - each is another part of the snapshot
+def find_alerts(  # noqa: PLR0913 - each is another part of the page
     *,
-    fleet: Fleet,
     standing: Standing,
     work: OpenWork,
-    queues: Sequence[QueueLook],
-    gates: Sequence[Overview],
     causes: Sequence[CauseSums],
+    words: Mapping[str, NeedWords],
     now: datetime,
     link: _Link,
 ) -> list[Alert]:
-    """Return the alerts, the grave ones first."""
+    """Return the alerts, the grave ones first. `words`: those of the kinds that capabilities note."""
     found = [
         *_of_tick(work, standing, now, link),
-        *_of_workers(fleet, queues, now, link),
-        *_of_needs(standing, link),
-        *_of_gates(gates, link),
+        *_of_workers(standing, link),
+        *_of_needs(standing, words, link),
         *_of_parked(causes, link),
     ]
     return sorted(found, key=lambda alert: not alert.is_grave)
@@ -77,45 +84,43 @@ def _of_tick(work: OpenWork, standing: Standing, now: datetime, link: _Link) -> 
         )
 
 
-def _of_workers(fleet: Fleet, queues: Sequence[QueueLook], now: datetime, link: _Link) -> Iterator[Alert]:
-    oldest = min((one.oldest_at for one in queues if one.oldest_at), default=None)
-    if oldest is not None and now - oldest > NO_WORKER and not fleet.fresh(now):
+def _of_workers(standing: Standing, link: _Link) -> Iterator[Alert]:
+    last = next(reversed(list_points(standing.hours)), None)
+    point = last and last.point
+    if last is None or point is None or point.processes or not point.depth:
+        return
+    if (point.oldest_age or 0) > NO_WORKER.total_seconds():
         yield Alert(
             "work waits",
-            "messages wait, and no process reports",
+            f"{point.depth:,} messages wait, and no process reports",
             "check whether the app runs: sluice doctor",
             link("now"),
-            oldest,
+            last.at - timedelta(seconds=point.oldest_age or 0),
         )
 
 
-def _of_needs(standing: Standing, link: _Link) -> Iterator[Alert]:
+def link_need(link: _Link, need: Need, words: NeedWords | None) -> str:
+    """Return the page that helps. `words`: those of a capability, if its kind is one's."""
+    if need.is_of_job:
+        return link("job", job=need.about)
+    page, place = (words.page or "now", words.place) if words else _PAGES.get(need.kind, ("now", ""))
+    return link(page, **({place: need.about} if place else {}))
+
+
+def _of_needs(standing: Standing, words: Mapping[str, NeedWords], link: _Link) -> Iterator[Alert]:
     for need in standing.needs:
+        known = words.get(need.kind)
         done = link("need", kind=need.kind, about=need.about)
-        address = link("job", job=need.about) if need.is_of_job else done
-        found = f"{need.about}: {need.found}"
-        yield Alert(need.words, found, need.remedy, address, need.since, need.at, need.is_grave, done)
+        remedy = known.remedy if known else need.remedy
+        address = link_need(link, need, known) if remedy else done
+        yield Alert(
+            need.words, f"{need.about}: {need.found}", remedy, address, need.since, need.at, need.is_grave, done
+        )
     for kind in standing.more:
         shown = sum(need.kind == kind for need in standing.needs)
         state = kind.partition("-")[2]
         address = link("jobs", state=state if state in {one.value for one in JobState} else "")
         yield Alert(name_kind(kind), f"there are more than these {shown}", "the list of jobs has all of them", address)
-
-
-def _of_gates(gates: Sequence[Overview], link: _Link) -> Iterator[Alert]:
-    for row in gates:
-        address = link("gate", gate=row.gate)
-        if row.problem:
-            yield Alert("gate unreadable", row.problem, "a gate with a fault counts as closed", address)
-        elif row.holds_in_silence and row.held.oldest is not None:
-            yield Alert(
-                "gate holds",
-                f"{row.gate} holds {row.held.count:,} and was never opened",
-                "check its spelling, or open it",
-                address,
-                row.held.oldest,
-                is_grave=False,
-            )
 
 
 def _of_parked(causes: Sequence[CauseSums], link: _Link) -> Iterator[Alert]:

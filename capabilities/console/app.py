@@ -21,6 +21,7 @@ from capabilities.console.render import render
 from capabilities.console.session import Login, Person
 from capabilities.console.static_files import address_of, serve
 from capabilities.console.visit import Download, Page, View, Visit
+from shared import __version__
 from shared.azure import RequestTally, tally_requests, usage_of_counts
 from shared.errors import ActRepeatedError, SluiceError, StorageUnavailableError
 from shared.operating import LONGEST as MOST_TEXT
@@ -34,6 +35,8 @@ _STATIC: Final = "static"
 _TRIES_EACH: Final = "10"
 _NOT_FOUND, _UNAVAILABLE = 404, 503
 _INSET: Final = "<!--inset-->"
+#: A page that is open when another build answers loads itself again.
+BUILD: Final = f"{__version__} {address_of('console.js')}"
 #: Tells a page that this process is there. No request to storage.
 _ALIVE: Final = "alive"
 
@@ -159,7 +162,8 @@ class Application:
         if isinstance(page, str):
             return redirect(page, 303)
         moving = render(page.template, {**page.values, "link": visit.link, "now": visit.now, "person": person})
-        version = blake2b(moving.encode(), digest_size=12).hexdigest()
+        # After an upgrade a page is news, although it says the same.
+        version = blake2b(f"{BUILD}{moving}".encode(), digest_size=12).hexdigest()
         if is_look and request.if_none_match.contains(version):
             return Response(status=304, headers={"ETag": f'"{version}"'})
         if page.inset:
@@ -203,6 +207,7 @@ class Application:
     def _describe(self, link: Callable[..., str], person: Person | None, tally: RequestTally) -> Mapping[str, Any]:
         return {
             "link": link,
+            "build": BUILD,
             "sections": self._sections,
             "person": person,
             "static": lambda name: f"{link('now').rstrip('/')}{address_of(name)}",

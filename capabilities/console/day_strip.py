@@ -13,6 +13,7 @@ from shared.watch import Act, Gap, Hour, Need, Point, PointAt, Stood, hour_of, l
 
 #: Hours that a person may choose.
 SPANS: Final = (1, 6, 24, 168)
+DAY: Final = timedelta(days=1)
 WIDTH, HEIGHT = 1000, 100
 #: Steps of a picture.
 _STEPS: Final = 288
@@ -42,6 +43,8 @@ class Lane(NamedTuple):
     name: str
     most: float
     path: str
+    #: The same of a day before, to the same scale. Empty: it is not shown.
+    before: str = ""
 
 
 class Bar(NamedTuple):
@@ -83,6 +86,8 @@ class Strip:
     #: Height of the lane of needs.
     lines: int
     signs: Sequence[Sign]
+    #: Whether the lanes show a day before, too.
+    is_beside: bool
     #: For the tables.
     missed: Sequence[Gap]
     stood: Sequence[Stood]
@@ -91,8 +96,14 @@ class Strip:
     names: Sequence[str] = tuple(kind.name for kind in _KINDS)
 
 
-def draw_strip(hours: Sequence[Hour], standing: Iterable[Need] | None, now: datetime, span: int) -> Strip | None:
-    """Return the picture of the last hours. None: no tick has recorded anything."""
+def draw_strip(
+    hours: Sequence[Hour],
+    standing: Iterable[Need] | None,
+    now: datetime,
+    span: int,
+    before: Sequence[Hour] | None = None,
+) -> Strip | None:
+    """Return the picture of the last hours. None: no tick has recorded anything. `before`: the hours of a day before."""
     points = list_points(hours)
     if not points:
         return None
@@ -103,12 +114,19 @@ def draw_strip(hours: Sequence[Hour], standing: Iterable[Need] | None, now: date
     shown = [one for one in points if since <= one.at]
     acts = [act for hour in hours for act in hour.acts if act.at >= since]
     needs = list(_draw_needs(axis, stood, until))
+    work = _Work(shown, missed)
+    yesterday = None
+    if before is not None:
+        earlier = _Axis(since - DAY, axis.seconds)
+        known = [one for one in list_points(before) if since - DAY <= one.at <= until - DAY]
+        yesterday = (earlier, _Work(known, list_gaps(before, since - DAY, until - DAY)))
     return Strip(
         since=since,
         until=until,
         hours=span,
         times=[since + (until - since) * n / _TIMES for n in range(_TIMES + 1)],
-        lanes=[_draw_lane(axis, kind, shown, missed) for kind in _KINDS],
+        lanes=[_draw_lane(kind, (axis, work), yesterday) for kind in _KINDS],
+        is_beside=before is not None,
         gaps=[_bar(axis, *gap, 0, "no tick is recorded") for gap in missed],
         needs=needs,
         lines=1 + max((bar.line for bar in needs), default=0),
@@ -137,16 +155,32 @@ def _value(kind: _Kind, point: Point | None) -> float:
     return found / point.seconds if kind.is_rate and point.seconds else found
 
 
-def _draw_lane(axis: _Axis, kind: _Kind, points: Sequence[PointAt], missed: Sequence[Gap]) -> Lane:
+class _Work(NamedTuple):
+    """The points of a time, and when there was none."""
+
+    points: Sequence[PointAt]
+    missed: Sequence[Gap]
+
+
+def _draw_lane(kind: _Kind, shown: tuple[_Axis, _Work], before: tuple[_Axis, _Work] | None) -> Lane:
+    drawn = [(_steps_of(kind, axis, work.points), axis, work.missed) for axis, work in filter(None, (shown, before))]
+    most = max(max(steps) for steps, _, _ in drawn)
+    paths = ["".join(_trace(steps, most, _empty_steps(axis, missed))) for steps, axis, missed in drawn]
+    return Lane(kind.name, most, *paths)
+
+
+def _steps_of(kind: _Kind, axis: _Axis, points: Sequence[PointAt]) -> list[float]:
     steps = [0.0] * _STEPS
     for one in points:
         seconds = one.point.seconds if one.point else 0.0
         first = _step(axis, one.at - timedelta(seconds=seconds))
         for step in range(first, max(first, _step(axis, one.at)) + 1):
             steps[step] = max(steps[step], _value(kind, one.point))
-    most = max(steps)
-    empty = {step for gap in missed for step in range(_step(axis, gap.since) + 1, _step(axis, gap.until))}
-    return Lane(kind.name, most, "".join(_trace(steps, most, empty)))
+    return steps
+
+
+def _empty_steps(axis: _Axis, missed: Sequence[Gap]) -> set[int]:
+    return {step for gap in missed for step in range(_step(axis, gap.since) + 1, _step(axis, gap.until))}
 
 
 def _step(axis: _Axis, at: datetime) -> int:

@@ -2,9 +2,8 @@
 
 Without a page that is open, nothing is read.
 
-A page names the age that it accepts. While nothing moves, a page that looks again costs one request: the needs and the
-fleet's partition in turn. Every sixth time the index of open work is read too, because a held job starts without the
-fleet's knowledge.
+A page names the age that it accepts. While nothing moves, a page that looks again costs one request: the needs, and the
+point of the last tick. Every sixth time the index of open work is read too.
 """
 
 from collections import deque
@@ -21,7 +20,7 @@ from shared.operating import Overview, QueueLook, read_queue
 from shared.parked import Causes, Entry
 from shared.pending import DISPATCH_POINTER, FINISH_POINTER, JOB_POINTER, REPLAY_POINTER, Pointer
 from shared.topology import URGENT, submission_queue, work_queue_names
-from shared.watch import Standing, hour_of
+from shared.watch import Standing, hour_of, list_points
 
 #: Open jobs that Now shows.
 MOST_OPEN: Final = 50
@@ -29,7 +28,7 @@ MOST_OPEN: Final = 50
 MOST_ROWS: Final = 10
 #: Points that a plot of the queues has at most.
 MOST_POINTS: Final = 400
-#: Looks of an idle page for one at the index of open work. An even number: the needs are read at each odd one.
+#: Looks of an idle page for one at the index of open work.
 _EACH: Final = 6
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 #: Seconds for which a failure is the answer of all who ask.
@@ -159,6 +158,11 @@ class Snapshot:
         """Return the open entries. One request for those that changed."""
         return list(self._parked.get(age).entries.values())
 
+    @property
+    def look_cost(self) -> int:
+        """Return the least requests of a reading of the fleet, the queues and the gates."""
+        return 1 + len(self._queue_names) + 2
+
     def points(self) -> Sequence[Point]:
         """Return the depths that pages have read so far. No request."""
         return list(self._points)
@@ -168,18 +172,14 @@ class Snapshot:
 
         A page that is shown for the first time reads everything anyway. It need not call this.
         """
-        before, known, queues, now = self._fleet.last(), self._open.last(), self._queues.last(), self._clock.now()
-        has_work = known is None or known.is_moving or any(queue.messages for queue in queues or ())
-        if has_work or before is None or before.fresh(now):
+        known = self._open.last()
+        if known is None or known.is_moving:
             self._idle_looks = 0
             return True
         self._idle_looks += 1
-        if self._idle_looks % 2:
-            self._needs.get(0)
-            return False
-        fleet = self._fleet.get(0)
-        has_moved = fleet != before or bool(fleet.fresh(now))
-        return has_moved or (self._idle_looks % _EACH == 0 and self._open.get(0).is_moving)
+        if _shows_work(self._needs.get(0), self._clock.now()):
+            return True
+        return self._idle_looks % _EACH == 0 and self._open.get(0).is_moving
 
     def _read_fleet(self, known: Fleet | None) -> Fleet:
         return self._stores.fleet.read(known.in_force if known else None)
@@ -225,6 +225,15 @@ class Snapshot:
         changed, newest = self._stores.parked_table.read_changes(before.newest)
         entries = before.entries | {(one.job, one.key): one for one in changed}
         return _Parked({key: one for key, one in entries.items() if one.is_open}, newest)
+
+
+def _shows_work(standing: Standing, now: datetime) -> bool:
+    """Check whether the last tick saw messages, or a process at work."""
+    last = next(reversed(list_points(standing.hours)), None)
+    point = last and last.point
+    if last is None or point is None or now > last.promised:
+        return False
+    return bool(point.depth or point.processes or point.drained)
 
 
 def _is_of_work(pointer: Pointer) -> bool:

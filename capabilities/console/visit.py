@@ -8,6 +8,7 @@ from typing import Any
 from capabilities.console.session import Person
 from capabilities.console.snapshot import Snapshot
 from shared.app import Stores
+from shared.capability import NeedWords
 from shared.clock import Clock
 from shared.operating import ParkedOperator
 from shared.settings import Settings
@@ -32,6 +33,8 @@ class View:
     #: The pages of each capability that is on, and by its name what they read.
     pages: tuple[Any, ...] = ()
     parts: Mapping[str, Any] = field(default_factory=dict)
+    #: The kinds of needs that capabilities note.
+    needs: Mapping[str, NeedWords] = field(default_factory=dict)
     #: Goes on with a replay in a thread of its own, where the console may. In the app, the tick does.
     step_replay: Callable[[str], object] = leave_to_tick
 
@@ -52,6 +55,7 @@ def build_view(stores: Stores, settings: Settings, *, step_replay: Callable[[str
         rooms=settings.rooms or None,
         pages=tuple(pages for _, pages in found),
         parts={one.name: pages.open(stores, one.choice) for one, pages in found},
+        needs={need.kind: need for one in settings.capabilities for need in one.capability.needs},
         step_replay=step_replay,
     )
 

@@ -38,13 +38,21 @@ from capabilities.registration.entities import (
     registration,
     seat_lane_names,
 )
-from capabilities.registration.events import EVENTS, METRICS
+from capabilities.registration.events import (
+    EVENTS,
+    METRICS,
+    ORDER_STUCK_NEED,
+    ORDER_UNSETTLED_NEED,
+    SEATS_OVERDUE_NEED,
+    SEATS_UNEVEN_NEED,
+)
 from capabilities.registration.reasons import OrderReason, ReplyReason
 from shared.azure import Setting
 from shared.capability import (
     Capability,
     CommandGroup,
     CountedQueues,
+    NeedWords,
     NumberSequence,
     SenderRight,
     TickStep,
@@ -133,6 +141,27 @@ CAPABILITY: Final = Capability(
         SenderRight("orderSenders", "storage", ORDERS),
         SenderRight("paymentSenders", "bus", PAYMENTS),
         SenderRight("conferenceSenders", "bus", CONFERENCES),
+    ),
+    needs=(
+        NeedWords(
+            SEATS_UNEVEN_NEED,
+            "stop its sale by a gate, and report it: its page names the event",
+            "conference",
+            "conference",
+        ),
+        NeedWords(ORDER_STUCK_NEED, "its page says what it waits for: sluice processes show ORDER", "order", "order"),
+        NeedWords(
+            SEATS_OVERDUE_NEED,
+            "replay the parked command of the first order, or find why it was not sent",
+            "conference",
+            "conference",
+        ),
+        NeedWords(
+            ORDER_UNSETTLED_NEED,
+            "pay it back, or agree with the customer on another order, then say that it is done",
+            "order",
+            "order",
+        ),
     ),
     sequences=(NumberSequence("orders", "order", ".flows:find_numbered"),),
     commands=(

@@ -1,4 +1,4 @@
-"""The events of registration in logs and alerts, and its metrics."""
+"""The events of registration in logs and alerts, its metrics, and the needs that it notes."""
 
 from logging import ERROR, WARNING
 from typing import Final
@@ -91,5 +91,10 @@ WRONG_CODES: Final = Metric(
     meaning="requests with a wrong access code, for an order that is unknown, or for a new order whose id is taken",
     remedy="many in a minute: sluice.codes.tried has the alert",
 )
+#: The kinds of needs: those about the installation sort before those about jobs.
+SEATS_UNEVEN_NEED: Final = "h-seats-uneven"
+ORDER_STUCK_NEED: Final = "i-order-stuck"
+SEATS_OVERDUE_NEED: Final = "j-seats-overdue"
+ORDER_UNSETTLED_NEED: Final = "k-order-unsettled"
 EVENTS: Final = tuple(found for found in globals().values() if isinstance(found, LogEvent))
 METRICS: Final = tuple(found for found in globals().values() if isinstance(found, Metric))

@@ -10,6 +10,7 @@ from capabilities.registration.access_codes import AccessCodes, WrongCodes
 from capabilities.registration.conference_views import ConferenceViews, OrderViews, PriceList, read_number
 from capabilities.registration.desk import ACCESS_CODE_HEADER, IDEMPOTENCY_KEY_HEADER, OrderDesk
 from capabilities.registration.entities import AGENDA, HOMES, MEMENTOS, RegistrationChoice, seat_lane_names
+from capabilities.registration.events import ORDER_STUCK_NEED
 from capabilities.registration.order import AGGREGATE, NUMBER, OrderState, fold_order, order_home
 from capabilities.registration.order_flows import GATE, OrderFlows, Starts
 from capabilities.registration.order_messages import seats_home
@@ -89,6 +90,9 @@ def build_verbs(stores: Stores, choice: RegistrationChoice, sources: OrderSource
         hints=TIMEOUTS_QUEUE,
         lateness=choice.buffer,
         resume=lambda home, head: orders.resume(home, head),  # noqa: PLW0108 - orders are made from the core
+        note_stuck=lambda home, found: stores.tick_needs.judge(
+            ORDER_STUCK_NEED, home.removeprefix(order_home("")), found
+        ),
     )
     telemetry, skipped = stores.connections.telemetry, SkippedCommands(stores.connections.telemetry)
     mementos: Mementos[SeatsState] = Mementos(homes, Seats(), choice.snapshot_events)
@@ -120,7 +124,7 @@ def build_verbs(stores: Stores, choice: RegistrationChoice, sources: OrderSource
         starts,
         core=core,
         parked=parked,
-        check=SeatCheck(homes, mementos, clock),
+        check=SeatCheck(homes, mementos, clock, stores.tick_needs),
         telemetry=telemetry,
         clock=clock,
         parts=(notes, core),
@@ -240,7 +244,7 @@ class RegistrationPart(Closing):
             clock=own.clock,
             note_wrong=wrong.note,
         )
-        self._clock = own.clock
+        self._clock, self._needs = own.clock, stores.tick_needs
         self._pace = Pace(stores.connections.pushback, own.clock, time.sleep)
         self._orders, self._conferences = own.views.projector(ORDER_MODEL), own.views.projector(CONFERENCE_MODEL)
 
@@ -303,7 +307,7 @@ class RegistrationPart(Closing):
         """Bring the view of orders up to these events."""
         self._project(self._orders, bodies)
         # Every event of every order comes here, one by one or many in a message.
-        tell_unsettled(bodies)
+        tell_unsettled(bodies, self._needs)
 
     def project_conferences(self, bodies: Sequence[bytes]) -> None:
         """Bring the view of conferences up to these events."""

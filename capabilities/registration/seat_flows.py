@@ -20,7 +20,7 @@ from capabilities.registration.order_messages import SEATS_HOMES, Management, Or
 from capabilities.registration.parked_orders import ParkedOrders
 from capabilities.registration.public_messages import OrderRoutes
 from capabilities.registration.reasons import OrderReason
-from capabilities.registration.seats import SeatsBalanceError, SeatsState, check_balance, overdue
+from capabilities.registration.seats import SeatsBalanceError, SeatsState, check_balance, contradict, overdue
 from capabilities.registration.selling import (
     OutOfTurnError,
     Skip,
@@ -47,6 +47,7 @@ from shared.processes import (
 from shared.refusals import refuse
 from shared.telemetry import Telemetry, describe_error, tell
 from shared.topology import BATCH_SECONDS
+from shared.watch import TickNeeds
 
 
 class SkippedCommands:
@@ -79,6 +80,8 @@ MOST_ATTEMPTS: Final = 5
 #: One of a newer version waits ten minutes for a newer instance, as all that is newer does.
 ATTEMPTS_OF_NEWER: Final = 8
 _FIRST_PAUSE: Final = timedelta(seconds=5)
+#: Events of a conference that the hourly check names.
+_MOST_SAID: Final = 3
 #: So long a reserve waits for the one before it: longer than a killed process's messages are away.
 _TURN_COMES_IN: Final = timedelta(seconds=60)
 
@@ -231,8 +234,8 @@ def _by_receiver(commands: Sequence[Command]) -> Iterator[tuple[str, list[Comman
 class SeatCheck:
     """Checks the conferences of one installation."""
 
-    def __init__(self, homes: Homes, seats: Mementos[SeatsState], clock: Clock) -> None:
-        self._homes, self._seats, self._clock = homes, seats, clock
+    def __init__(self, homes: Homes, seats: Mementos[SeatsState], clock: Clock, needs: TickNeeds) -> None:
+        self._homes, self._seats, self._clock, self._needs = homes, seats, clock, needs
 
     def run(self, until: float) -> None:
         """Check each conference, in two requests. Begin none after `until`, in the clock's monotonic seconds."""
@@ -250,12 +253,21 @@ class SeatCheck:
             cursor = page.cursor
 
     def _check(self, home: str) -> None:
+        contradictions = list[str]()
         try:
-            state = self._seats.read(home).state
-        except SeatsBalanceError as error:
-            tell(order_events.SEATS_UNEVEN, home=home, types=[], error=describe_error(error))
-            return
-        if types := check_balance(state):
-            tell(order_events.SEATS_UNEVEN, home=home, types=types, error="")
-        if late := sorted(overdue(state, self._clock.now())):
+            state = self._seats.read(
+                home, lambda before, after, event: contradictions.extend(contradict(before, after, event))
+            ).state
+            types, error = check_balance(state), "; ".join(contradictions[:_MOST_SAID])
+        except SeatsBalanceError as raised:
+            state, types, error = SeatsState(), [], describe_error(raised)
+        uneven = error or (f"the seats of {', '.join(types)} do not add up" if types else "")
+        if uneven:
+            tell(order_events.SEATS_UNEVEN, home=home, types=types, error=error)
+        conference = home.removeprefix(SEATS_HOMES)
+        self._needs.judge(order_events.SEATS_UNEVEN_NEED, conference, uneven)
+        late = sorted(overdue(state, self._clock.now()))
+        if late:
             tell(order_events.SEATS_OVERDUE, home=home, reservations=len(late), first=late[0])
+        found = f"{len(late)} reservations hold seats past their window, the first of order {late[0]}" if late else ""
+        self._needs.judge(order_events.SEATS_OVERDUE_NEED, conference, found, is_grave=False)

@@ -26,6 +26,7 @@ from shared.processes import EVENT_SHARDS, Event, EventRange, Homes, decode_even
 from shared.readmodels import Model, View, ViewKey, ViewReader
 from shared.telemetry import tell
 from shared.versions import convert
+from shared.watch import TickNeeds
 
 ORDER_HOMES: Final = "order-"
 SEATS_HOMES: Final = "seats-"
@@ -159,9 +160,15 @@ def is_shown(homes: Homes, shown: ShownModel, events: EventRange) -> bool:
 _UNSETTLED: Final = "payment_unsettled"
 
 
-def tell_unsettled(bodies: Sequence[bytes]) -> None:
-    """Log each unsettled payment in these messages of `order-events`, by its id and its reason."""
+def tell_unsettled(bodies: Sequence[bytes], needs: TickNeeds) -> None:
+    """Log each unsettled payment in these messages of `order-events`, by its id and its reason, and note the need.
+
+    A person ends it: money has to go back. If its event is delivered again, the need is noted again.
+    """
     ranges = [one for body in bodies for one in decode_events(body)]
     for home, event in ((one.home, event) for one in ranges for event in one.events):
         if event.kind == _UNSETTLED:
-            tell(order_events.ORDER_UNSETTLED, home=home, payment=event.body["id"], reason=event.body["reason"])
+            payment, reason = event.body["id"], event.body["reason"]
+            tell(order_events.ORDER_UNSETTLED, home=home, payment=payment, reason=reason)
+            found = f"payment {payment} confirmed nothing: {reason}"
+            needs.stand(order_events.ORDER_UNSETTLED_NEED, home.removeprefix(ORDER_HOMES), found, is_grave=False)

@@ -154,7 +154,15 @@ def build_tick(stages: AppStages, net: Net, parts: Sequence[BuiltPart] = ()) -> 
     """Build the tick of a process: its followers of due pointers, and the steps before and after them."""
     more = [_step_of(part.verbs, step, stages.clock) for part in parts for step in part.chosen.capability.tick]
     stores, orphans, keeper, tuning = stages.stores, stages.orphans, stages.rooms, stages.tasks.tuning
-    gates = GateTick(stores.gates, stores.held_work, stages.releaser, stores.pending, stages.clock)
+    gates = GateTick(
+        stores.gates,
+        stores.held_work,
+        stages.releaser,
+        stores.pending,
+        stages.clock,
+        needs=stores.tick_needs,
+        list_gates=stores.gate_reader().list_names,
+    )
     followers = Followers([(Range(PENDING, stages.settings.chunk_overdue), stores.pending)], stages.clock)
     stages.sweep.register(followers)
     # After the jobs: their time is bounded, and a bus that does not answer must not use it up.

@@ -6,8 +6,6 @@ A tick writes its own column without reading it. So one that runs twice, or dies
 minute has the later point, or none.
 """
 
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -17,9 +15,8 @@ import msgspec
 from shared import __version__
 from shared.clock import Clock
 from shared.concurrency import Stretch
-from shared.errors import StorageUnavailableError
 from shared.pending import Due
-from shared.watch import IDLE_EVERY, TICK, Need, NeedKind, Point, WatchTable, cut_found
+from shared.watch import IDLE_EVERY, TICK, NeedKind, Point, TickNeeds, WatchTable
 
 #: Beyond the next one, because a timer may be late.
 _SPARE: Final = timedelta(minutes=2)
@@ -29,8 +26,6 @@ _BUSY: Final = timedelta(minutes=3)
 _TURN: Final = timedelta(minutes=1)
 #: When rows of hours that are kept no longer are removed.
 _CLEAN_HOUR: Final = 4
-#: How long a replay that stopped needs a person, without another one.
-_REPLAY_FOR: Final = timedelta(days=1)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,15 +33,15 @@ class Recorder:
     """Writes points. There is one per process: it remembers what it promised."""
 
     watch: WatchTable
+    needs: TickNeeds
     clock: Clock
     _stretch: Stretch | None = field(default=None, init=False)
     _last: datetime | None = field(default=None, init=False)
     _turn: timedelta = field(default=_TURN, init=False)
     #: Until then a point has to be there. None: this process wrote none yet.
     _promised: datetime | None = field(default=None, init=False)
-    #: What failed in the tick before, and whether the watch has the need.
+    #: What failed in the tick before.
     _failed: str = field(default="", init=False)
-    _is_noted: bool = field(default=False, init=False)
 
     def note(self, stretch: Stretch) -> None:
         """Keep what this tick saw of the work, until its point is written."""
@@ -64,10 +59,10 @@ class Recorder:
         if stretch is None and not self._is_time(now):
             return
         promise = self._promise(now, is_busy=stretch is not None)
-        opened = None if now.minute else self.watch.read().needs
+        opened = None if now.minute else self.watch.read()
         if opened is not None:
-            self._follow_needs(opened, now)
-        self.watch.record(now, _make_point(now, promise, stretch), opened)
+            self.needs.learn(opened)
+        self.watch.record(now, _make_point(now, promise, stretch), opened.needs if opened else None)
         self._promised = now + promise
         if (now.hour, now.minute) == (_CLEAN_HOUR, 0):
             self.watch.remove_old(now)
@@ -75,23 +70,11 @@ class Recorder:
     def judge(self, failed: str) -> None:
         """Begin the need that ticks fail at the second in a row, and end it at the next that does not.
 
-        `failed`: what failed in this tick, in the words of the log. Without an answer the next tick does it.
+        `failed`: what failed in this tick, in the words of the log.
         """
-        with suppress(StorageUnavailableError):
-            if failed and self._failed:
-                self.watch.begin(Need(NeedKind.TICK_FAILS, TICK, cut_found(failed), self.clock.now()))
-                self._is_noted = True
-            elif not failed and self._is_noted:
-                self.watch.end(NeedKind.TICK_FAILS, TICK, self.clock.now())
-                self._is_noted = False
+        if self._failed or not failed:
+            self.needs.judge(NeedKind.TICK_FAILS, TICK, failed)
         self._failed = failed
-
-    def _follow_needs(self, needs: Sequence[Need], now: datetime) -> None:
-        """Learn what another process has noted about the tick, and end what stood for a day and nothing else ends."""
-        self._is_noted = self._is_noted or any(need.kind == NeedKind.TICK_FAILS for need in needs)
-        for need in needs:
-            if need.kind == NeedKind.REPLAY_STOPPED and now - need.at > _REPLAY_FOR:
-                self.watch.end(need.kind, need.about, now)
 
     def _is_time(self, now: datetime) -> bool:
         """Check whether an idle tick writes: each quarter, and where the next tick would break a promise."""

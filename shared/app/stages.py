@@ -94,6 +94,7 @@ class Tasks:
             depths=QueueDepths([stores.connections.queues.get_queue_client(name) for name in names], self.clock).sample,
             pushback=stores.connections.pushback,
             record=self.recorder.note,
+            needs=self.stores.tick_needs,
             clock=self.clock,
             budget=stores.day_budget(self.settings.budget_per_day),
             lane=self.stores.urgent.depth,
@@ -103,7 +104,7 @@ class Tasks:
     @cached_property
     def recorder(self) -> Recorder:
         """Writes down what each tick saw."""
-        return Recorder(watch=self.stores.watch, clock=self.clock)
+        return Recorder(watch=self.stores.watch, needs=self.stores.tick_needs, clock=self.clock)
 
     @cached_property
     def waking(self) -> Waking:

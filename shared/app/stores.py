@@ -53,6 +53,8 @@ from shared.operating import (
 )
 from shared.outbox import BusAnnouncements, Outbox
 from shared.parked import (
+    MOST_OF_CAUSE,
+    MOST_OF_ROOM,
     Attempts,
     CauseCheck,
     CauseIndex,
@@ -61,6 +63,7 @@ from shared.parked import (
     Parking,
     QueuesPut,
     Stages,
+    name_room,
     park_spent,
 )
 from shared.pending import OUTBOX_POINTER, PendingTable, point_at_work
@@ -97,7 +100,7 @@ from shared.signals import (
 )
 from shared.topology import GUARD, URGENT, WAKE, submission_queue, work_queue_names
 from shared.usage import DayBudget, Diary, load, read_day
-from shared.watch import WatchTable
+from shared.watch import NeedKind, TickNeeds, WatchTable
 
 if TYPE_CHECKING:
     from shared.scaling import WarmChoice
@@ -125,6 +128,7 @@ class Stores(Closing):
         connections.at_close(self.close)
         table, self.container = connections.tables.get_table_client, connections.blobs.get_container_client
         self.watch = WatchTable(table("decisions"))
+        self.tick_needs = TickNeeds(self.watch, self.clock)
         self.ledger = TableLedger(
             table("jobs"), table("jobindex"), clock=self.clock, watch=self.watch, nights=NightTable(table("nights"))
         )
@@ -144,17 +148,23 @@ class Stores(Closing):
         #: Held rows dispatched at a time.
         self.parallel = parallel
         self.slices = Slices(self.container("gates"), self.clock)
-        note = partial(note_roll, self.audit)
-        self.rolls = Rolls(self.container("gates"), self.held_work, self.pending, self.clock, note)
+        note_rolled = partial(note_roll, self.audit)
+        self.rolls = Rolls(self.container("gates"), self.held_work, self.pending, self.clock, note_rolled)
         self.receipts = ReceiptTable(table("receipts"))
         self.first_chunks = FirstChunks(table("receipts"), self.clock, connections.telemetry)
         self._own_signals = BusSignals(connections) if connections.has_bus else NoSignals()
         self.signals: Signals = signals or self._own_signals
 
         self.causes = CauseIndex(table("decisions"), secrets.token_hex(6))
-        self.overflow = Overflow(self.container("parked"), self.causes, self.clock)
+        self.overflow = Overflow(self.container("parked"), self.causes, self.clock, self._note_flood)
         self.parked_table = ParkedTable(table("parked"), self.container("parked"), self.causes, self.overflow)
-        self.cause_check = CauseCheck(self.parked_table, self.causes, self.overflow, self.clock)
+        self.cause_check = CauseCheck(
+            self.parked_table,
+            self.causes,
+            self.overflow,
+            self.clock,
+            partial(self.tick_needs.keep, NeedKind.ROOM_FLOODS),
+        )
         self.attempts = Attempts(table("parked"), self.clock)
         self.replays = ReplayTable(table("replays"))
 
@@ -270,6 +280,11 @@ class Stores(Closing):
             wake_waiters=self.wake_waiters,
             clock=self.clock,
         )
+
+    def _note_flood(self, room: str) -> None:
+        """Note that messages of a room go to files, because so many are parked at its door."""
+        found = f"more than {MOST_OF_CAUSE} of a cause, or {MOST_OF_ROOM:,} in all, are parked at its door"
+        self.tick_needs.stand(NeedKind.ROOM_FLOODS, name_room(room), found, is_grave=True)
 
     @property
     def wake_waiters(self) -> WakeWaiters:

@@ -38,7 +38,7 @@ from shared.concurrency.rules import Observation, RuleInput, Rules, RulesBlob, U
 from shared.errors import TraceRefusedError
 from shared.telemetry import events, tell
 from shared.versions import decode
-from shared.watch import Hour, Point, list_points
+from shared.watch import RULES, Hour, NeedKind, Point, TickNeeds, list_points
 
 VERSION: Final = 1
 
@@ -293,6 +293,7 @@ class Tuning:
     depths: SampleDepths
     pushback: Pushback
     record: Callable[[Stretch], None]
+    needs: TickNeeds
     clock: Clock
     #: The tasks that the budget of the day allows now, after so many ran. None: no budget is set.
     budget: Callable[[datetime, int], int | None] = no_budget
@@ -384,9 +385,12 @@ class Tuning:
         if found is None:
             return Fleet().rules, FleetChange(rules_gone=fleet.in_force is not None)
         linted = lint(found.text)
+        problems = [] if linted.rules else [str(problem) for problem in linted.problems]
+        # Where a person has put back the rules in force, or removed them, it is over after its time.
+        self.needs.judge(NeedKind.RULES_UNREADABLE, RULES, "; ".join(problems))
         if linted.rules is None:
             # The rules in force stay: a slip of an operator must not change the tasks that run.
-            tell(events.RULES_UNREADABLE, problems=[str(problem) for problem in linted.problems])
+            tell(events.RULES_UNREADABLE, problems=problems)
             return fleet.rules, FleetChange()
         return linted.rules, FleetChange(in_force=RulesInForce(linted.rules, found.text, found.etag))
 

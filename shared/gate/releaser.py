@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 from functools import partial
 from typing import Final, Protocol
 
 from shared.clock import Clock
-from shared.errors import DispatchIncompleteError, NewerVersionError, SignalNotSentError, SluiceError
+from shared.errors import DispatchIncompleteError, GateCorruptError, NewerVersionError, SignalNotSentError, SluiceError
 from shared.gate.held_work import TAKES_FOR, Gates, HeldWork
 from shared.gate.outflow import Dispatched, Outflow, is_place
 from shared.gate.receipts import Receipt, ReceiptTable, SeenBy, this_node
@@ -26,6 +27,7 @@ from shared.pending import GATE_POINTER, PendingTable, Pointer
 from shared.signals import Hint, Signals
 from shared.telemetry import SILENT, Telemetry, describe_error, events, metrics, place, tell
 from shared.topology import GUARD, LOOKS_EVERY
+from shared.watch import NeedKind, TickNeeds
 
 #: The time between two ticks unless it is set otherwise. A release that is later than this is a straggler.
 TICK_INTERVAL: Final = timedelta(seconds=60)
@@ -161,6 +163,8 @@ class Releaser:
         tell(events.GATE_RELEASED, gate=gate, epoch=receipt.epoch, put=put, seen_by=how.value, lag_seconds=lag)
 
 
+#: A name without a blob that holds work for so long needs a person.
+HOLDS_UNKNOWN: Final = timedelta(minutes=10)
 #: Minutes between two log lines about a gate that holds work.
 HOLDING_TOLD_EVERY: Final = 15
 
@@ -168,9 +172,21 @@ HOLDING_TOLD_EVERY: Final = 15
 class GateTick:
     """Serves every gate that holds an entry or is due. Any number of ticks may run, also side by side."""
 
-    def __init__(self, gates: Gates, work: HeldWork, releaser: Releaser, pending: PendingTable, clock: Clock) -> None:
+    def __init__(  # noqa: PLR0913 - the gates, the work behind them, and who hears of what needs a person
+        self,
+        gates: Gates,
+        work: HeldWork,
+        releaser: Releaser,
+        pending: PendingTable,
+        clock: Clock,
+        *,
+        needs: TickNeeds,
+        list_gates: Callable[[], Sequence[str]],
+    ) -> None:
+        """Take the parts. `list_gates` returns the names that have a blob, by one request."""
         self._gates, self._work, self._releaser = gates, work, releaser
         self._pending, self._clock = pending, clock
+        self._needs, self._list_gates = needs, list_gates
 
     def run(self, pointers: Iterable[Pointer] | None = None, until: float = math.inf) -> dict[str, Dispatched]:
         """Serve the gates, each alone, and return the outcome of each by name.
@@ -187,16 +203,35 @@ class GateTick:
         waiting = {gate: since for gate, since in self._work.waiting() if is_name(gate)}
         names = sorted({*due, *waiting})
         problems: list[str] = []
+        unreadable: dict[str, str] = {}
         done = {
-            gate: self._try_serve(partial(self._serve, gate, due[gate], now, until), gate, problems) for gate in names
+            gate: self._try_serve(partial(self._serve, gate, due[gate], now, until), gate, problems, unreadable)
+            for gate in names
         }
+        self._needs.judge_all(NeedKind.GATE_UNREADABLE, unreadable)
+        silent = {gate: since for gate, since in waiting.items() if now - since >= HOLDS_UNKNOWN}
+        states = {gate: done[gate].state for gate in silent}
+        self._judge_unknown({gate: silent[gate] for gate, state in states.items() if state and state.has_no_blob})
         if now.minute % HOLDING_TOLD_EVERY == 0:
             _log_holding({gate: now - since for gate, since in waiting.items() if not done[gate].put})
         if problems:
             raise DispatchIncompleteError(f"held work stays for the next tick: {'; '.join(problems)}")
         return done
 
-    def _try_serve(self, serve: Callable[[], Dispatched], gate: str, problems: list[str]) -> Dispatched:
+    def _judge_unknown(self, holding: Mapping[str, datetime]) -> None:
+        """Note the names without a blob that hold work: perhaps a submission misspells its gate."""
+        known = {gate: self._needs.find(NeedKind.GATE_HOLDS, gate) for gate in holding}
+        names = [] if all(known.values()) else self._list_gates()
+        found = {}
+        for gate, since in holding.items():
+            need, meant = known[gate], next(iter(get_close_matches(gate, names, 1)), None)
+            said = f"it holds work since {since:%Y-%m-%d %H:%M} UTC and has no blob: it was never opened or closed"
+            found[gate] = need.found if need else f"{said}{f'. Did you mean {meant}?' if meant else ''}"
+        self._needs.judge_all(NeedKind.GATE_HOLDS, found, is_grave=False)
+
+    def _try_serve(
+        self, serve: Callable[[], Dispatched], gate: str, problems: list[str], unreadable: dict[str, str]
+    ) -> Dispatched:
         try:
             done = serve()
         except NewerVersionError as error:
@@ -204,6 +239,8 @@ class GateTick:
             tell(events.NEWER_VERSION, found=str(error))
             return Dispatched()
         except Exception as error:  # noqa: BLE001 - one broken gate must not stop the service of the others
+            if isinstance(error, GateCorruptError):
+                unreadable[gate] = str(error)
             tell(events.GATE_UNSERVED, gate=gate, error=describe_error(error), at=place(error))
             problems.append(f"gate {gate!r}: {describe_error(error)}")
             return Dispatched()

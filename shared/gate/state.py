@@ -88,6 +88,11 @@ class GateState:
     changes: tuple[GateChange, ...] = ()
 
     @property
+    def has_no_blob(self) -> bool:
+        """True if no command and no tick has written it."""
+        return self == GateState()
+
+    @property
     def reading(self) -> Reading:
         """The two values that decisions go by."""
         return Reading(self.epoch, self.is_open)
@@ -269,6 +274,9 @@ def schedule(state: GateState, opening: Opening, now: datetime) -> GateState:
 
 def close_gate(state: GateState, by: str, why: str, now: datetime) -> GateState:
     """Close the gate at a person's command, and cancel its scheduled opening: the last command stands."""
+    if state.has_no_blob:
+        # Its name is registered: work that names it does not look like a slip.
+        return with_change(state, GateChange(what=ChangeKind.CLOSE, epoch=state.epoch, by=by, why=why, at=now))
     if not state.is_open and state.scheduled is None:
         return state
     return replace(_close_if_open(state, by, why, now), scheduled=None)

@@ -85,8 +85,13 @@ def stamp(job: Job, nonce: str, now: datetime) -> Job:
 
 def is_news(known: Job, mine: Job, now: datetime) -> bool:
     """Check whether the list of jobs gets the write of this job, by the row that was known before."""
-    is_new_state = mine.story != known.story and known.state in NEWS
+    is_new_state = mine.story != known.story and (known.state in NEWS or _is_long_finish(known, now))
     return known.listed_at is None or is_new_state or _is_due(known, known.listed_at, now)
+
+
+def _is_long_finish(job: Job, now: datetime) -> bool:
+    """Check whether a job is finishing that ran for a while. A small one makes no request more."""
+    return job.state is JobState.FINISHING and job.started_at is not None and now - job.started_at >= LISTED_EVERY
 
 
 def _is_due(job: Job, listed_at: datetime, now: datetime) -> bool:

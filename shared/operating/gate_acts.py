@@ -244,12 +244,8 @@ class Overview:
 
     @property
     def holds_in_silence(self) -> bool:
-        """Return whether it holds work, was never opened, and no opening is scheduled.
-
-        Perhaps a submission misspells the name of its gate.
-        """
-        never_used = self.state.epoch == 0 and self.state.scheduled is None
-        return bool(self.held.count) and never_used and not self.problem
+        """Return whether it holds work and has no blob: perhaps a submission misspells the name of its gate."""
+        return bool(self.held.count) and self.state.has_no_blob and not self.problem
 
 
 class GateReader:

@@ -59,6 +59,8 @@ from shared.watch import Need, NeedKind, WatchTable, cut_found
 
 #: A pointer that has no row by then never gets one.
 ROW_WITHIN: Final = timedelta(minutes=5)
+#: How long a replay that stopped needs a person, without another one.
+_STOPPED_FOR: Final = timedelta(days=1)
 #: Attempts to write that a replay is to stop. Its owner writes it about once a second at most.
 _ATTEMPTS: Final = 10
 
@@ -230,7 +232,7 @@ class ParkedOperator:
         if self.watch is not None:
             about, said = replay.selection.fingerprint or replay.id, describe_fates(replay.counts)
             found = cut_found(f"replay {replay.id} stopped after {replay.taken:,} of {replay.entries:,}: {said}")
-            self.watch.begin(Need(NeedKind.REPLAY_STOPPED, about, found, now, is_grave=False))
+            self.watch.begin(Need(NeedKind.REPLAY_STOPPED, about, found, now, is_grave=False, until=now + _STOPPED_FOR))
 
     def stop_replay(self, replay: str, *, by: str, why: str = "", named: ActKey | None = None) -> Replay:
         """Have a replay stop: its next step ends it. What is on its queue stays there."""

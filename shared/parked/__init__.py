@@ -42,7 +42,13 @@ from shared.parked.entry import (
     submission_note as submission_note,
     transactions_key as transactions_key,
 )
-from shared.parked.overflow import Overflow as Overflow, OverLine as OverLine
+from shared.parked.overflow import (
+    MOST_OF_CAUSE as MOST_OF_CAUSE,
+    MOST_OF_ROOM as MOST_OF_ROOM,
+    Overflow as Overflow,
+    OverLine as OverLine,
+    name_room as name_room,
+)
 from shared.parked.parked_table import ParkedTable as ParkedTable
 from shared.parked.parking import (
     Attempt as Attempt,

@@ -8,14 +8,14 @@ tick, and only one that changed nothing is noted.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from shared.clock import Clock
 from shared.parked.cause_index import MOST_TOGETHER, CauseIndex, Member, SumsRow
 from shared.parked.entry import Entry
-from shared.parked.overflow import Overflow
+from shared.parked.overflow import Overflow, name_room
 from shared.parked.parked_table import ParkedTable
 
 #: The minute of the day at which the index is compared, in UTC.
@@ -31,8 +31,17 @@ _MOST_JOINED: Final = 90
 class CauseCheck:
     """The comparison, as one process makes it in its ticks."""
 
-    def __init__(self, table: ParkedTable, index: CauseIndex, overflow: Overflow, clock: Clock) -> None:
+    def __init__(
+        self,
+        table: ParkedTable,
+        index: CauseIndex,
+        overflow: Overflow,
+        clock: Clock,
+        note_rooms: Callable[[Collection[str]], object] = lambda _rooms: None,
+    ) -> None:
+        """Take the stores. `note_rooms` hears which rooms still have files of messages above the bound."""
         self._table, self._index, self._overflow, self._clock = table, index, overflow, clock
+        self._note_rooms = note_rooms
         #: None: this process has not found out yet.
         self._is_due: bool | None = None
 
@@ -50,6 +59,7 @@ class CauseCheck:
         indexed = self._index.read_all()
         changed = self._correct(indexed.members, until)
         self._overflow.remove_old(indexed.files, now - retention)
+        self._note_rooms({name_room(file.room) for file in indexed.files})
         for rows in _unwritten(indexed.rows, now):
             self._index.fold(rows)
         if not changed:

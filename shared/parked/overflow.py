@@ -11,7 +11,7 @@ a reader of the file finds all lines. A message that is delivered again may stan
 
 import base64
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -53,6 +53,11 @@ _MOST_OF_FILE: Final = 50_000
 #: Messages of one block: 64 KiB in Base64 each, below 4 MiB.
 _MOST_OF_BLOCK: Final = 40
 FOLDER: Final = "~over"
+
+
+def name_room(room: str) -> str:
+    """Return a room as pages and files name it."""
+    return room or "-"
 
 
 class OverLine(Struct, frozen=True, omit_defaults=True):
@@ -130,9 +135,15 @@ class _Lane:
 class Overflow:
     """The files, and whether the next message goes to one. Safe to call from several threads."""
 
-    def __init__(self, container: ContainerClient, index: CauseIndex, clock: Clock) -> None:
-        """Take the container `parked`."""
-        self._container, self._index, self._clock = container, index, clock
+    def __init__(
+        self,
+        container: ContainerClient,
+        index: CauseIndex,
+        clock: Clock,
+        note: Callable[[str], object] = lambda _room: None,
+    ) -> None:
+        """Take the container `parked`. `note` hears of the room of each new file."""
+        self._container, self._index, self._clock, self._note = container, index, clock, note
         self._lock = Lock()
         self._parked_at = deque[float](maxlen=_FREE)
         self._seen_at = -_BELIEVED
@@ -206,6 +217,7 @@ class Overflow:
         # There already: its name is this process's own, so the reply to the first try was lost.
         with expecting_an_answer(f"begin the file {file.name!r} of parked messages"), suppress(ResourceExistsError):
             blob.create_append_blob(if_none_match="*")
+        self._note(room)
         tell(events.PARKED_OVER, room=room, fingerprint=entry.fingerprint, reason=entry.reason, file=file.name)
         return _Open(file, blob)
 
@@ -306,7 +318,7 @@ class OverRead:
 
 def blob_name(file: OverFile) -> str:
     """Return the name of the blob of a file."""
-    return f"{FOLDER}/{file.room or '-'}/{file.sums.fingerprint}/{file.name}"
+    return f"{FOLDER}/{name_room(file.room)}/{file.sums.fingerprint}/{file.name}"
 
 
 def _append_once(known: _Open, lines: bytes) -> None:

@@ -56,10 +56,14 @@ class Follower:
         *,
         handle: Callable[[Sequence[Case]], Handled[Any]],
         resume: Callable[[str, Head], object] = lambda _home, _head: None,
+        note_stuck: Callable[[str, str], object] = lambda _home, _found: None,
     ) -> None:
-        """Take the stores. `handle` gets the timeouts; `resume` goes on with a home whose writer ended, after its sends."""
+        """Take the stores. `handle` gets the timeouts; `resume` goes on with a home whose writer ended, after its sends.
+
+        `note_stuck` hears of each home whose timeout came why it is stuck, or "" if it is not.
+        """
         self._agenda, self._homes, self._outgoing, self._clock = agenda, homes, outgoing, clock
-        self._handle, self._resume = handle, resume
+        self._handle, self._resume, self._note_stuck = handle, resume, note_stuck
 
     def follow(self, shard: int, until: float) -> DueRows:
         """Follow what is due in a shard, and return it. After `until`, in monotonic seconds, nothing further is begun.
@@ -95,9 +99,11 @@ class Follower:
         self._agenda.remove([row for row, outcome in outcomes if outcome.error is None])
         now = self._clock.now()
         for row, outcome in zip(rows, handled.outcomes, strict=True):
+            stuck = ""
             if outcome.error is not None and now - row.due >= STUCK_AFTER:
-                late = round((now - row.due).total_seconds())
-                tell(events.PROCESS_STUCK, home=row.home, late_seconds=late, error=describe_error(outcome.error))
+                late, stuck = round((now - row.due).total_seconds()), describe_error(outcome.error)
+                tell(events.PROCESS_STUCK, home=row.home, late_seconds=late, error=stuck)
+            self._note_stuck(row.home, stuck)
         handled.check()
 
     def _follow_note(self, note: Note) -> None:
@@ -226,6 +232,7 @@ class ProcessCore(Closing, Generic[State]):
         hints: Destination,
         lateness: timedelta,
         resume: Callable[[str, Head], object] = lambda _home, _head: None,
+        note_stuck: Callable[[str, str], object] = lambda _home, _found: None,
     ) -> None:
         """Take the queue of hints, and how late a timeout may be followed."""
         self.sender = BusSender(connections, most=MOST_TRANSFERS)
@@ -243,7 +250,9 @@ class ProcessCore(Closing, Generic[State]):
             hint=lambda shard, due: hint(shard % agenda.shards, due),
             remind=hint.remind,
         )
-        self._follower = Follower(agenda, homes, self.outgoing, clock, handle=self.runtime.handle, resume=resume)
+        self._follower = Follower(
+            agenda, homes, self.outgoing, clock, handle=self.runtime.handle, resume=resume, note_stuck=note_stuck
+        )
         self._agenda, self._clock = agenda, clock
 
     def expire(self, bodies: Sequence[bytes]) -> None:

@@ -6,11 +6,12 @@ a refusal or an exception drops it by itself, and the next thread starts from th
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Final, Generic
 
-from shared.processes.homes import Aggregate, Head, Homes, Memento, State
+from shared.processes.homes import Aggregate, Event, Head, Homes, Memento, State
 
 #: Homes that one process keeps warm: several hot ones, and not all of a large installation.
 MOST_WARM: Final = 64
@@ -44,8 +45,10 @@ class Mementos(Generic[State]):
             found = self._warm.pop(key, None)
         return found or self.read(key)
 
-    def read(self, key: str) -> Warm[State]:
-        """Read the state from the store: the memento and the events after it, in two requests."""
+    def read(
+        self, key: str, follow: Callable[[State, State, Event], object] = lambda _before, _after, _event: None
+    ) -> Warm[State]:
+        """Read the state from the store: the memento and the events after it, in two requests. `follow` sees each."""
         memento = self._homes.read_memento(key)
         if memento is None or memento.format != self._aggregate.format:
             memento = None
@@ -57,7 +60,8 @@ class Mementos(Generic[State]):
         if home is None:
             return Warm(key, state, Head(aggregate=self._aggregate.name), is_fresh=True)
         for event in home.events:
-            state = self._aggregate.fold(state, event)
+            before, state = state, self._aggregate.fold(state, event)
+            follow(before, state, event)
         return Warm(key, state, home.head, stored, is_fresh=True)
 
     def keep(self, warm: Warm[State]) -> None:

@@ -5,10 +5,11 @@ Reading order:
 - `needs` has the kinds and their words. Who finds a need decides about it: of a job, `shared/ledger/job_needs.py`.
 - `points` has the rows of hours: what a tick saw, and the marks of needs and acts.
 - `past` reads them: gaps, how long a need stood, what was at a moment.
-- `watch_table` is the store.
+- `watch_table` is the store; `tick_needs` has what the steps of a tick find.
 """
 
 from shared.watch.needs import (
+    RULES as RULES,
     TICK as TICK,
     Need as Need,
     NeedKind as NeedKind,
@@ -35,4 +36,5 @@ from shared.watch.points import (
     hour_of as hour_of,
     hours_of_day as hours_of_day,
 )
+from shared.watch.tick_needs import TickNeeds as TickNeeds
 from shared.watch.watch_table import KEPT as KEPT, Standing as Standing, WatchTable as WatchTable

@@ -17,6 +17,10 @@ class NeedKind(StrEnum):
 
     TICK_FAILS = "b-tick-fails"
     REPLAY_STOPPED = "c-replay-stopped"
+    RULES_UNREADABLE = "d-rules-unreadable"
+    GATE_UNREADABLE = "e-gate-unreadable"
+    GATE_HOLDS = "f-gate-holds"
+    ROOM_FLOODS = "g-room-floods"
     FAILED = "x-failed"
     PAUSED = "x-paused"
     PLANLESS = "x-planless"
@@ -26,6 +30,8 @@ class NeedKind(StrEnum):
 
 #: No row has it: it follows from the last point.
 SILENT: Final = "a-tick-silent"
+#: What the need about the rules is about.
+RULES: Final = "the rules"
 #: What both needs of the tick are about.
 TICK: Final = "the tick"
 #: The way out, in one sentence.
@@ -33,6 +39,10 @@ _REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
     {
         NeedKind.TICK_FAILS: "look into the log for sluice.tick.failed: the rest of the tick goes on",
         NeedKind.REPLAY_STOPPED: "its page says why; correct the workload, deploy, then replay again",
+        NeedKind.RULES_UNREADABLE: "correct the rules and put them again: those of before stay in force",
+        NeedKind.GATE_UNREADABLE: "a gate with a fault counts as closed: its page says what is wrong with its blob",
+        NeedKind.GATE_HOLDS: "send the work again under the right name, or open this gate; closing it registers its name",
+        NeedKind.ROOM_FLOODS: "have its publisher stop, then discard the cause: the files hold each message",
         NeedKind.FAILED: "find the cause, mend it, then replay what is parked",
         NeedKind.PAUSED: "find the cause, mend it, then resume the job",
         NeedKind.PLANLESS: "have its publisher send the submission again",
@@ -60,6 +70,8 @@ class Need:
     since: datetime | None = None
     #: A need that is not grave is a notice: nothing is lost by waiting.
     is_grave: bool = True
+    #: It is over after this, unless it is found again. None: something else ends it.
+    until: datetime | None = None
 
     @property
     def words(self) -> str:

@@ -18,7 +18,7 @@ from azure.core.exceptions import ResourceNotFoundError
 from azure.data.tables import TableClient, TableTransactionError, UpdateMode
 
 from shared.azure import MOST_GROUP_ROWS, GroupOperation, date_of, error_code, expecting_an_answer, write_group
-from shared.watch.needs import Need, NeedKind, sort_needs
+from shared.watch.needs import Need, sort_needs
 from shared.watch.past import AROUND, PastMoment, find_moment
 from shared.watch.points import (
     HOUR,
@@ -79,6 +79,8 @@ class WatchTable:
         }
         if need.since is not None:
             row["since"] = need.since.isoformat()
+        if need.until is not None:
+            row["until"] = need.until.isoformat()
         change = Change(need.at, need.kind, need.about, need.is_grave, begins=True)
         with expecting_an_answer(f"note that {need.about!r} needs a person"):
             write_group(self._table, [("upsert", row, _REPLACE), _merge(need.at, pack_change(change))])
@@ -145,12 +147,12 @@ class WatchTable:
         needs = [_need_of(row) for row in rows if row["RowKey"] >= _FIRST]
         found, more = needs[:MOST_NEEDS], list[str]()
         if has_more or len(needs) > MOST_NEEDS:
-            last = found[-1].kind
-            more.append(last)
-            for kind in sorted(one for one in NeedKind if one > last):
-                others, are_more = self._page(f"1|{kind}|", _MOST_OF_A_KIND, f"1|{kind}~")
-                found += map(_need_of, others)
-                more += [kind] if are_more else []
+            more.append(found[-1].kind)
+            # Behind the kind that filled it, from kind to kind, also those of capabilities and of later versions.
+            while behind := self._page(f"1|{found[-1].kind}~", _MOST_OF_A_KIND + 1)[0]:
+                first = [need for need in map(_need_of, behind) if need.kind == behind[0]["RowKey"].split("|", 2)[1]]
+                found += first[:_MOST_OF_A_KIND]
+                more += [first[0].kind] if len(first) > _MOST_OF_A_KIND else []
         named = date_of(replies[-1]) if replies else None
         return Standing(sort_needs(found), more, [read_hour(row) for row in rows if row["RowKey"] < _FIRST], named)
 
@@ -214,4 +216,5 @@ def _need_of(row: Mapping[str, Any]) -> Need:
         at=datetime.fromisoformat(row["at"]),
         since=datetime.fromisoformat(row["since"]) if "since" in row else None,
         is_grave=row.get("grave", True),
+        until=datetime.fromisoformat(row["until"]) if "until" in row else None,
     )

@@ -23,7 +23,15 @@ from tools.local.paths import ROOT
 from tools.local.provision import provision
 
 FOLDER = ROOT / "docs" / "pictures"
-PICTURES = {"now": "/", "job": "/job/usage-0412", "parked": "/parked"}
+PICTURES = {
+    "now": "/",
+    "job": "/job/usage-0412",
+    "parked": "/parked",
+    "cause": "/parked/99aa77bb55cc33",
+    "forecast": "/gate/nightly/forecast",
+}
+#: The end of a picture's name, by the colours that its reader prefers.
+SCHEMES = {"light": "", "dark": "-dark"}
 SIZE = {"width": 1200, "height": 800}
 
 
@@ -70,12 +78,13 @@ def take(folder):
         thread.start()
         with house.connections, sync_playwright() as driver:
             browser = driver.chromium.launch(executable_path=program, chromium_sandbox=os.getuid() != 0, args=[ALONE])
-            page = browser.new_page(viewport=SIZE, timezone_id="UTC")
-            page.goto(house.login.issue())
-            root = page.url.rstrip("/")
-            for name, path in PICTURES.items():
-                page.goto(root + path)
-                page.screenshot(path=folder / f"console-{name}.png", full_page=True)
+            for scheme, end in SCHEMES.items():
+                page = browser.new_page(viewport=SIZE, timezone_id="UTC", color_scheme=scheme)
+                page.goto(house.login.issue())
+                root = page.url.rstrip("/")
+                for name, path in PICTURES.items():
+                    page.goto(root + path)
+                    page.screenshot(path=folder / f"console-{name}{end}.png", full_page=True)
             browser.close()
         server.shutdown()
         thread.join()

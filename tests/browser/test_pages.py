@@ -34,6 +34,8 @@ PAGES = (
     "/",
     "/?hours=168",
     "/?at=2026-11-21T02:20",
+    "/?look=yes",
+    "/?beside=yes",
     "/find?q=nightly",
     "/need/c-replay-stopped/3146415e",
     "/gate/nightly/forecast",
@@ -79,9 +81,9 @@ def filled(served):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [400, 800, 1400])
+@pytest.mark.parametrize("width", [390, 1024, 1440])
 def test_each_page_is_readable(open_console, width, scheme):
-    """Nothing overflows the page, axe finds nothing serious, and the policy has nothing to report."""
+    """Nothing overflows the page, axe finds nothing, and the policy has nothing to report."""
     console = open_console(viewport={"width": width, "height": 900}, color_scheme=scheme)
     check_pages(console, PAGES)
 
@@ -198,5 +200,6 @@ def test_the_pictures_of_the_page_are_made_by_its_command(tmp_path):
     """Their pixels differ by fonts and versions, so only the command is tried, and that the page shows them all."""
     subprocess.run([sys.executable, "-m", "tests.browser.pictures", tmp_path], check=True, cwd=ROOT, timeout=LIMIT)
     made = {picture.name for picture in tmp_path.iterdir() if picture.stat().st_size > 10_000}
-    shown = re.findall(r"\(pictures/([\w-]+\.png)\)", (ROOT / "docs" / "console.md").read_text())
+    pages = [(ROOT / "docs" / name).read_text() for name in ("console.md", "appendix/console.md")]
+    shown = re.findall(r"\((?:\.\./)?pictures/([\w-]+\.png)\)", "".join(pages))
     assert made == set(shown) == {picture.name for picture in (ROOT / "docs" / "pictures").iterdir()}

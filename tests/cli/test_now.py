@@ -39,7 +39,7 @@ def test_a_person_sees_what_needs_one_and_a_script_gets_a_status(sluice, watch):
     rows = [line.split("\t") for line in shown.stdout.splitlines() if not line.startswith("#")]
     assert shown.returncode == 1
     assert [row[:2] for row in rows] == [
-        ["job", "kind"],
+        ["of", "kind"],
         ["now-paused", "job paused"],
         ["now-waits", "job late (notice)"],
     ]

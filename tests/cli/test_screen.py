@@ -103,6 +103,19 @@ def test_ids_and_states_are_whole_in_a_terminal(width):
     assert max(map(len, said.splitlines())) <= width
 
 
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_narrow_terminal_has_id_state_and_progress(width):
+    """Whole words: the rest is left out by name before them."""
+    screen = _screen(width)
+    row = Listed(
+        "usage-0412-0001", NOW, "billing", "nightly", JobState.COMPLETED_WITH_PARKED, NOW, chunks=800, done=790
+    )
+    screen.show(job_view.list_table([row], {}, (), NOW))
+    said = re.sub(r"\x1b\[[\d;]+m", "", screen.file.getvalue())
+    assert all(part in said for part in ("usage-0412-0001", "completed_with_parked", "790", "800", "left out"))
+    assert max(map(len, said.splitlines())) <= width
+
+
 def test_columns_that_have_no_room_are_named():
     """A person at 80 columns knows that there is more, and a wide terminal has all of it."""
     narrow, wide = _screen(80), _screen(200)

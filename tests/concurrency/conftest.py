@@ -10,6 +10,7 @@ from shared.azure.connections import Connections
 from shared.azure.pushback import Pushback
 from shared.concurrency.following import Following, Gauge
 from shared.concurrency.tuning import QueueDepths, Tuning
+from shared.watch import TickNeeds
 from tests.gate.conftest import ManualClock
 
 _numbers = itertools.count(1)
@@ -24,6 +25,8 @@ class Fleet:
         self.clock = ManualClock(NOON)
         stores = Stores(connections)
         self.table, self.rules = stores.fleet, stores.rules
+        self.watch = stores.watch
+        self.needs = TickNeeds(stores.watch, self.clock)
         self.recorded, self.later = [], []
 
     def process(self, **options):
@@ -41,6 +44,7 @@ class Fleet:
             depths=QueueDepths([self.queue], self.clock).sample,
             pushback=Pushback(self.clock),
             record=self.recorded.append,
+            needs=self.needs,
             clock=self.clock,
             **{"lane": lambda: 0, "top_up": lambda _depth, _tasks: 0} | options,
         )

@@ -14,6 +14,7 @@ from shared.concurrency.following import Foresight
 from shared.concurrency.rules import Unchanged
 from shared.concurrency.tuning import Stretch
 from shared.errors import RulesRefusedError
+from shared.watch import RULES, NeedKind
 from tests.concurrency.conftest import NOON
 
 TEN = "version: 1\nrules:\n- {name: ten, tasks: 10}\n"
@@ -106,6 +107,11 @@ def test_broken_rules_change_nothing(fleet):
     tuning.run()
     fleet.connections.blobs.get_blob_client("settings", "rules").upload_blob(b"version: soon", overwrite=True)
     assert tuning.run().tasks == 3
+    need = fleet.watch.find(NeedKind.RULES_UNREADABLE, RULES)
+    assert need.is_grave
+    fleet.rules.put(THREE)
+    tuning.run()
+    assert fleet.watch.find(NeedKind.RULES_UNREADABLE, RULES) is None
 
 
 def test_rules_that_are_taken_away_are_no_more(fleet):

@@ -37,18 +37,22 @@ def test_an_idle_hour_of_now_is_at_most_sixty_requests(house, visitor):
     assert house.requests - opened <= 60
 
 
-def test_a_look_while_something_moves_takes_fleet_needs_and_open_jobs(house, visitor):
-    """One request for the fleet, one for the needs, one for the index, and one for each job; each half minute the queues."""
+@pytest.mark.parametrize(("address", "costs"), [("/", [3, 3]), ("/?look=yes", [4, 7])])
+def test_a_look_while_something_moves_takes_needs_and_open_jobs(house, visitor, address, costs):
+    """One request for the needs, one for the index, and one for each job. Who looks at parts: the fleet; each half minute queues."""
     decide(house.stores)
-    put_job(house.stores, make_job("moving", chunks=10, done=3))
-    shown = visitor.get("/")
-    fleet, needs, index, queues, jobs = 1, 1, 1, 3, 1
-    costs = []
+    mark = len(address)
+    moving = put_job(house.stores, make_job(f"moving-{mark}", chunks=10, done=3))
+    shown = visitor.get(address)
+    found = []
     for seconds in (5, 26):
         house.clock.advance(seconds)
-        put_job(house.stores, make_job(f"another-{seconds}", chunks=10, done=3), is_open=False)
-        costs.append(house.count(lambda: visitor.look_again("/", shown))[1])
-    assert costs == [fleet + needs + index + jobs, fleet + needs + index + jobs + queues]
+        put_job(house.stores, make_job(f"another-{seconds}-{mark}", chunks=10, done=3), is_open=False)
+        found.append(house.count(lambda: visitor.look_again(address, shown))[1])
+    assert found == costs
+    for pointer in house.stores.pending.due(house.clock.now() + timedelta(hours=1)):
+        if pointer.id == moving.job:
+            house.stores.pending.remove(pointer)
 
 
 def test_many_open_jobs_are_one_request(house, visitor):
@@ -63,8 +67,14 @@ def test_many_open_jobs_are_one_request(house, visitor):
     assert [f"/job/{name}" in shown.text for name in names] == [False, *[True] * (len(names) - 1)]
     house.clock.advance(5)
     _, requests = house.count(lambda: visitor.look_again("/", shown))
-    fleet, needs, index, listed = 1, 1, 1, 1
-    assert requests == fleet + needs + index + listed
+    needs, index, listed = 1, 1, 1
+    assert requests == needs + index + listed
+    running = house.stores.ledger.read(names[1])
+    house.stores.ledger.commit(replace(running, state=JobState.FINISHING, done=10))
+    house.clock.advance(5)
+    # Long before its outputs are there.
+    assert f"{names[1]}</a>" in (again := visitor.look_again("/", shown).text)
+    assert ">finishing<" in again[again.index(f"/job/{names[1]}") :][:600]
     for pointer in house.stores.pending.due(house.clock.now() + timedelta(hours=1)):
         if pointer.id in names:
             house.stores.pending.remove(pointer)

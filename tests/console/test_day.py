@@ -55,14 +55,18 @@ def test_the_day_costs_no_request_more_and_is_no_news(day):
     day.stores.watch.record(day.clock.now(), Point(second=0.0, promise=1020))
     again, requests = day.count(lambda: visitor.look_again("/", shown))
     assert (again.status_code, requests) == (304, 1)
-    assert first <= 9
+    assert first <= 4
     week, more = day.count(lambda: day.visitor().get("/?hours=168"))
-    assert ("The last 7 days" in words(week), 'id="moving" data-version' in week.text, more <= first + 1) == (
+    assert ("The last 7 days" in words(week), "data-version=" in week.text, more <= first + 1) == (
         True,
         False,
         True,
     )
     assert day.visitor().get("/?hours=5").status_code == 400
+    beside, more = day.count(lambda: day.visitor().get("/?beside=yes"))
+    assert (beside.text.count('class="before"'), more <= first + 1) == (4, True)
+    assert "data-version=" not in beside.text
+    assert day.visitor().get("/?beside=yes&hours=168").status_code == 400
 
 
 def test_a_moment_of_the_past_has_what_was_then(day):

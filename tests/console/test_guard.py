@@ -123,7 +123,7 @@ def test_storage_that_is_down_is_one_sentence(house, visitor, monkeypatch):
     def refuse(*_):
         raise OSError("no route")
 
-    monkeypatch.setattr(house.stores.fleet, "read", refuse)
+    monkeypatch.setattr(house.stores.watch, "read", refuse)
     reply = visitor.get("/")
     assert reply.status_code == 500
     assert "no route" not in reply.text

@@ -72,16 +72,12 @@ def test_the_first_lines_are_those_that_need_a_person(visitor):
 
 
 def test_a_visit_and_a_look_cost_what_the_page_says(visitor, house):
-    """Jobs that have ended are known by the list; queues are read each half minute."""
+    """Jobs that have ended are known by the list. Queues and processes are read on demand."""
     shown, first = house.count(lambda: visitor.get("/"))
     house.clock.advance(5)
     _, look = house.count(lambda: visitor.look_again("/", shown))
-    house.clock.advance(30)
-    decide(house.stores, workers=("still-there",))
-    _, with_queues = house.count(lambda: visitor.look_again("/", shown))
-    fleet, needs, pointers, jobs, queues = 1, 1, 1, 1, 3
-    assert look == fleet + needs + pointers + jobs
-    assert with_queues <= look + queues
+    needs, pointers, jobs, causes = 1, 1, 1, 1
+    assert (first, look) == (needs + pointers + jobs + causes, needs)
     page = " ".join((ROOT / "docs" / "console.md").read_text(encoding="utf-8").split())
     stated = f"a first visit of Now makes {first} requests (0.4.0: {BEFORE['first']}) and the next reading {look} ({BEFORE['look']})"
     assert f"With 1,000 jobs of which 300 have just ended, {stated}" in page

@@ -13,6 +13,7 @@ from shared.ids import RangeGenerator
 from shared.ledger import JobState
 from shared.parked import DOOR
 from shared.pipeline.outputs import Outputs, PartWriter
+from shared.watch import Need, NeedKind
 from tests.console.fillings import NOON, decide, hold, make_entry, make_job, park, put_job, put_messages
 from tools.local.paths import ROOT
 
@@ -31,6 +32,7 @@ def filled(own_memory):
         ended = {"state": JobState.COMPLETE, "finished_at": NOON}
         put_job(stores, make_job("usage-0411", chunks=5, done=5, **ended), is_open=False)
         hold(stores, "nihgtly", 3)
+        stores.watch.begin(Need(NeedKind.GATE_HOLDS, "nihgtly", "it holds work since noon", NOON, is_grave=False))
         stores.gate_operator.open("nightly", by="dana", why="month end")
         stores.gate_operator.close("nightly", by="kim", why="it is over")
         decide(stores)
@@ -53,7 +55,7 @@ def test_now_says_what_needs_a_person(visitor):
     for part in (
         "job late usage-0412: at its rate it ends after its deadline, 2026-11-21 12:04 UTC",
         "job paused invoices-11: 6 of 40 chunks are parked",
-        "gate holds nihgtly holds 3 and was never opened",
+        "gate holds nihgtly: it holds work since noon",
         "parked 61 in 2 causes",
     ):
         assert part in shown
@@ -63,7 +65,8 @@ def test_now_says_what_needs_a_person(visitor):
 
 def test_now_says_what_is_decided_and_why(visitor):
     """Every term, the one that decides, the processes and the queues."""
-    shown = words(visitor.get("/"))
+    assert "No tick of the last hours has recorded anything." in words(visitor.get("/"))
+    shown = words(visitor.get("/?look=yes"))
     assert "6 tasks" in shown
     assert "work waits, nothing pushes back" in shown
     assert re.search(r"rules 32 .*share 8 .*storage . .*downstream 6 +decides", shown)

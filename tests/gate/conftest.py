@@ -97,7 +97,15 @@ class House:
             clock=stores.clock,
             pause=self.pauses.append,
         )
-        self.tick = GateTick(stores.gates, stores.held_work, self.releaser, stores.pending, stores.clock)
+        self.tick = GateTick(
+            stores.gates,
+            stores.held_work,
+            self.releaser,
+            stores.pending,
+            stores.clock,
+            needs=stores.tick_needs,
+            list_gates=stores.gate_reader().list_names,
+        )
 
     def release(self, gate):
         """Release what is behind a gate, without a receipt."""

@@ -313,7 +313,11 @@ def test_a_corrupt_gate_opens_nothing_and_keeps_no_other_waiting(house, gate, qu
     with pytest.raises(DispatchIncompleteError, match=f"the blob of gate '{gate}' is not a gate"):
         house.tick.run()
     assert bodies(queue) == ["other"]
+    (need,) = (one for one in house.watch.read().needs if one.about == gate)
+    assert (need.words, need.is_grave) == ("gate unreadable", True)
     blob.delete_blob()
+    house.tick.run()
+    assert [one for one in house.watch.read().needs if one.about == gate] == []
 
 
 def test_a_gate_whose_blob_was_deleted_and_opened_anew_releases_its_old_rows(house, gate, queue, connections):
@@ -520,6 +524,27 @@ def test_a_gate_that_holds_work_is_told_of_every_quarter_of_an_hour(house, gate,
     assert len(told(events.GATE_HOLDING)) == 1
     assert [line["put"] for line in told(events.GATE_RELEASED)] == [1]
     bodies(queue)
+
+
+def test_a_name_without_a_blob_that_holds_work_needs_a_person(house, gate, queue, clock):
+    """From ten minutes on, with the name that was perhaps meant. Closing it registers the name, and ends that."""
+    house.gate_operator.close(gate, by="ann")
+    assert house.gates.read(gate).changes[0].by == "ann"
+    slip = f"{gate[:-2]}{gate[-1]}{gate[-2]}"
+    for name in (gate, slip):
+        house.held_work.hold(name, f"of-{name}", queue.queue_name, "one")
+    needs = lambda: [one for one in house.watch.read().needs if one.about in {gate, slip}]  # noqa: E731 - used twice
+    house.tick.run()
+    assert needs() == []
+    clock.advance(minutes=10)
+    for _ in range(2):
+        house.tick.run()
+    (need,) = needs()
+    assert (need.words, need.about, need.is_grave) == ("gate holds", slip, False)
+    assert need.found.endswith(f"Did you mean {gate}?")
+    house.gate_operator.close(slip, by="ann")
+    house.tick.run()
+    assert needs() == []
 
 
 def test_a_row_of_another_hand_keeps_nobody_else_from_being_served(house, gate, queue, connections, told):

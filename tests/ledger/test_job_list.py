@@ -118,8 +118,19 @@ def test_a_commit_tells_a_new_state_at_once_and_progress_once_a_minute(table_of)
     ):
         clock.seconds += seconds
         change(ledger, "nightly", lambda one, state=state: replace(one, state=state, done=one.done + 1), tried="go on")
-    assert told == [JobState.DISPATCHING, JobState.RUNNING, JobState.RUNNING, JobState.COMPLETE]
+    assert told == [JobState.DISPATCHING, JobState.RUNNING, JobState.RUNNING, JobState.FINISHING, JobState.COMPLETE]
     assert (listed(ledger.list).state, listed(ledger.list).done) == (JobState.COMPLETE, 5)
+
+
+def test_the_finish_of_a_small_job_is_no_news(table_of):
+    """Its chunks end by one commit, so the list has not seen it running: no request more."""
+    ledger, told = table_of(), []
+    ledger._clock = Clock()
+    ledger.insert(job(state=JobState.DISPATCHING, started_at=NOON + timedelta(milliseconds=1)))
+    ledger.list.tell = lambda news: told.append(news.state)
+    for state in (JobState.FINISHING, JobState.COMPLETE):
+        change(ledger, "nightly", lambda one, state=state: replace(one, state=state, done=3), tried="go on")
+    assert told == [JobState.COMPLETE]
 
 
 class Clock:

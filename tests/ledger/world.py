@@ -152,7 +152,7 @@ class World:
     @property
     def ledger(self):
         """The ledger, through whatever transport the world has."""
-        return TableLedger(self.table("jobs"), self.table("jobindex"))
+        return TableLedger(self.table("jobs"), self.table("jobindex"), clock=self.clock)
 
     @property
     def checked_ledger(self):

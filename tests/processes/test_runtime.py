@@ -340,9 +340,11 @@ def test_a_timeout_that_fails_is_due_again_and_told_as_stuck(world, told):
     with pytest.raises(StorageUnavailableError):
         world.tick(minutes=2)
     assert [line["home"] for line in told(events.PROCESS_STUCK)] == ["errand-1"]
+    assert world.stuck == {"errand-1": "StorageUnavailableError: could not read errand-1"}
     assert world.bus.commands().count("forget") == 1
     world.plain_homes.load = load
     world.tick()
+    assert world.stuck["errand-1"] == ""
     assert world.bus.commands().count("forget") == 2
     assert world.rows(hours=1) == []
 

@@ -120,8 +120,16 @@ class World:
             hint=lambda shard, due: self.hints.append((shard, due)),
             remind=lambda due: self.steps.take("remind", lambda: self.reminders.append(due)),
         )
+        #: Why each home was last found stuck, or "".
+        self.stuck = {}
         self.follower = Follower(
-            self.agenda, self.homes, self.outgoing, self.clock, handle=self.runtime.handle, resume=self.resume
+            self.agenda,
+            self.homes,
+            self.outgoing,
+            self.clock,
+            handle=self.runtime.handle,
+            resume=self.resume,
+            note_stuck=self.stuck.__setitem__,
         )
         self.resumed = []
 

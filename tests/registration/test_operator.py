@@ -21,10 +21,12 @@ from capabilities.registration.views import tell_unsettled
 from shared.clock import SystemClock
 from shared.processes import Commit, EventRange, Mementos, event_parcels, message_of
 from shared.processes.table_homes import event_key
+from shared.watch import TickNeeds
 from tests.eventsourcing.memory_homes import MemoryHomes
 from tests.registration.test_flows import TOPIC, open_conference, place
 from tests.registration.test_seats import END, NOON, cancel, conference, follow, offer, reserve
 from tests.registration.world import GATE
+from tests.watch.conftest import Noted
 from tools.cli.main import app
 from tools.cli.options import PROBLEM_FOUND
 from tools.local.paths import ROOT
@@ -164,15 +166,19 @@ def homes_with(*commands):
 
 def check(homes, at, until=float("inf")):
     """Check the seats at a time."""
-    SeatCheck(homes, Mementos(homes, Seats(), 500), At(at)).run(until)
+    noted = Noted()
+    SeatCheck(homes, Mementos(homes, Seats(), 500), At(at), TickNeeds(noted, At(at))).run(until)
+    return noted.stands
 
 
 def test_a_reservation_that_nothing_ended_is_told_and_kept(told):
     """From ten minutes after its window on. Nothing frees it by itself."""
     homes = homes_with(offer(a=2), reserve("o-1", a=1), reserve("o-2", a=1))
-    check(homes, END + KEPT_FOR)
+    assert check(homes, END + KEPT_FOR) == {}
     assert told(order_events.SEATS_OVERDUE) == []
-    check(homes, END + KEPT_FOR + timedelta(seconds=1))
+    (need,) = check(homes, END + KEPT_FOR + timedelta(seconds=1)).values()
+    assert (need.words, need.about, need.is_grave) == ("seats overdue", "c1", False)
+    assert need.found == "2 reservations hold seats past their window, the first of order o-1"
     assert told(order_events.SEATS_OVERDUE) == [{"home": "seats-c1", "reservations": 2, "first": "o-1"}]
     assert told(order_events.SEATS_UNEVEN) == []
     assert homes.read_head(seats_home("c1")).version == 3
@@ -183,10 +189,23 @@ def test_seats_that_do_not_add_up_are_told(told):
     homes = homes_with(offer(a=2))
     broken = replace(decide(conference(a=9), reserve("o-1", a=9), NOON).events[0], version=2)
     homes.commit(Commit(home=seats_home("c1"), aggregate="seats", expected=1, events=(broken,)))
-    check(homes, NOON)
+    (need,) = check(homes, NOON).values()
+    assert (need.words, need.about, need.is_grave) == ("seats uneven", "c1", True)
     (found,) = told(order_events.SEATS_UNEVEN)
     assert found["home"] == "seats-c1"
     assert "This is a defect of Sluice" in found["error"]
+
+
+def test_the_hourly_check_names_an_event_that_says_other_numbers(told):
+    """Its own `remaining` is compared with what the events make: seats that it hides would be lost."""
+    homes = homes_with(offer(a=5))
+    made = decide(conference(a=5), reserve("o-1", a=2), NOON).events[0]
+    edited = replace(made, version=2, body={**made.body, "remaining": {"a": 4}})
+    homes.commit(Commit(home=seats_home("c1"), aggregate="seats", expected=1, events=(edited,)))
+    (need,) = check(homes, NOON).values()
+    assert need.found.startswith("event 2 'seats_reserved' says 4 available of 'a', the events make 3")
+    (found,) = told(order_events.SEATS_UNEVEN)
+    assert found["error"] == need.found
 
 
 def test_the_balance_of_a_conference_says_which_event_was_edited_and_what_it_contradicts(world):
@@ -248,7 +267,9 @@ def test_an_unsettled_payment_is_told(told):
     """By the message that brings it to the view, with its id and without its amount."""
     body = event_of(PaymentUnsettled("p1", "500.00", "amount_differs"), NOON)
     parcels = list(event_parcels(TOPIC, "0", EventRange("order-o-1", 3, 3, (replace(body, version=3),))))
-    tell_unsettled([message_of(parcels).body])
+    noted = Noted()
+    tell_unsettled([message_of(parcels).body], TickNeeds(noted, At(NOON)))
+    assert noted.said() == {"order unsettled o-1": "payment p1 confirmed nothing: amount_differs"}
     assert told(order_events.ORDER_UNSETTLED) == [{"home": "order-o-1", "payment": "p1", "reason": "amount_differs"}]
 
 

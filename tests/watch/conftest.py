@@ -28,6 +28,27 @@ class Clock:
         return self.at
 
 
+class Noted:
+    """A watch that keeps which needs stand, and counts the requests."""
+
+    def __init__(self):
+        self.stands, self.requests = {}, 0
+
+    def begin(self, need):
+        """Keep it."""
+        self.requests += 1
+        self.stands[need.kind, need.about] = need
+
+    def end(self, kind, about, _at):
+        """Forget it."""
+        self.requests += 1
+        self.stands.pop((kind, about), None)
+
+    def said(self):
+        """Return the needs as words."""
+        return {f"{need.words} {need.about}": need.found for need in self.stands.values()}
+
+
 @pytest.fixture(scope="session")
 def tables(azurite):
     """The table service of this run."""

@@ -8,10 +8,10 @@ import pytest
 from shared.app.recorder import Recorder
 from shared.concurrency import Stretch
 from shared.pending import Due
-from shared.watch import TICK, Need, NeedKind, list_gaps
+from shared.watch import TICK, Need, NeedKind, Standing, TickNeeds, list_gaps
 from shared.watch.points import HOUR
 from tests.ledger.builders import NOON
-from tests.watch.conftest import minute as at
+from tests.watch.conftest import Clock, Noted, minute as at
 
 
 class Kept:
@@ -23,7 +23,7 @@ class Kept:
     def read(self):
         """Return no need."""
         self.reads += 1
-        return SimpleNamespace(needs=[])
+        return Standing([])
 
     def record(self, moment, point, opened):
         """Keep a point."""
@@ -39,7 +39,7 @@ class Ticks:
 
     def __init__(self):
         self.kept = Kept()
-        self.recorder = Recorder(watch=self.kept, clock=None)
+        self.recorder = Recorder(watch=self.kept, needs=TickNeeds(self.kept, Clock()), clock=Clock())
 
     def tick(self, minute, *, is_busy=False):
         """Tick, with or without work."""
@@ -85,7 +85,7 @@ def test_ticks_that_stop_for_twenty_minutes_leave_a_gap(stops):
         ticks = Ticks()
         for minute in [*range(stops), *range(stops + 20, 100)]:
             if minute == stops + 20:
-                ticks.recorder = Recorder(watch=ticks.kept, clock=None)
+                ticks.recorder = Recorder(watch=ticks.kept, needs=TickNeeds(ticks.kept, Clock()), clock=Clock())
             ticks.tick(minute, is_busy=is_busy)
         points = [
             SimpleNamespace(at=moment, promised=moment + timedelta(seconds=one.promise))
@@ -122,43 +122,28 @@ def test_old_rows_are_removed_once_a_day():
     assert timedelta(hours=1) == HOUR
 
 
-class Noted:
-    """A watch that keeps which needs stand."""
-
-    def __init__(self):
-        self.stands, self.requests = {}, 0
-
-    def begin(self, need):
-        """Keep it."""
-        self.requests += 1
-        self.stands[need.kind] = need.found
-
-    def end(self, kind, _about, _at):
-        """Forget it."""
-        self.requests += 1
-        self.stands.pop(kind, None)
-
-
 def test_ticks_that_fail_twice_need_a_person_until_one_does_not():
     """A failure that passes by itself wakes nobody, and a tick that is well makes no request."""
-    noted = Noted()
-    recorder = Recorder(watch=noted, clock=SimpleNamespace(now=lambda: NOON))
+    noted, clock = Noted(), Clock()
+    recorder = Recorder(watch=noted, needs=TickNeeds(noted, clock), clock=clock)
     seen = []
     for failed in ("", "gate 'x': broken", "", "a", "b", "c", "", "", "a"):
         recorder.judge(failed)
-        seen.append(noted.stands.get(NeedKind.TICK_FAILS, ""))
+        seen.append(noted.said().get(f"tick fails {TICK}", ""))
     assert seen == ["", "", "", "", "b", "c", "", "", ""]
     assert noted.requests == 3
 
 
 def test_a_new_process_ends_what_a_former_one_told_of_the_tick():
-    """It reads the needs at the full hour. A replay that stopped a day ago is off the list then, too."""
-    failing = Need(NeedKind.TICK_FAILS, TICK, "x", NOON)
-    stopped = [Need(NeedKind.REPLAY_STOPPED, name, "x", moment) for name, moment in (("old", at(-1450)), ("new", NOON))]
+    """It reads the needs at the full hour. What is over by its own time is off the list then, too."""
+    failing = Need(NeedKind.TICK_FAILS, TICK, "x", NOON, until=at(120))
+    stopped = [
+        Need(NeedKind.REPLAY_STOPPED, name, "x", NOON, until=until) for name, until in (("old", at(-1)), ("new", at(9)))
+    ]
     kept, ended = Kept(), []
-    kept.read = lambda: SimpleNamespace(needs=[failing, *stopped])
+    kept.read = lambda: Standing([failing, *stopped])
     kept.end = lambda kind, about, _at: ended.append((kind, about))
-    recorder = Recorder(watch=kept, clock=SimpleNamespace(now=lambda: NOON))
+    recorder = Recorder(watch=kept, needs=TickNeeds(kept, Clock()), clock=Clock())
     recorder.run(Due(at=NOON))
     recorder.judge("")
     recorder.judge("")

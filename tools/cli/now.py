@@ -4,6 +4,7 @@ One request, so the app may be down.
 """
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ import typer
 from rich.table import Table
 
 from shared.app import Stores
+from shared.capability import find_known
 from shared.operating import AuditedAct
 from shared.watch import (
     KEPT,
@@ -143,12 +145,18 @@ def _take_off(job: str, by: str, why: str, settings: Path | None) -> None:
             act.result = "taken off the list"
 
 
+def _find_remedy(need: Need) -> str:
+    """Return the way out. Kinds of capabilities are looked for only where one of them stands."""
+    found = (one for known in find_known(os.environ) for one in known.capability.needs if one.kind == need.kind)
+    return need.remedy or next((one.remedy for one in found), "")
+
+
 def _document(need: Need) -> dict[str, Any]:
     return {
         "kind": need.words,
         "about": need.about,
         "found": need.found,
-        "remedy": need.remedy,
+        "remedy": _find_remedy(need),
         "grave": need.is_grave,
         "since": need.since and need.since.isoformat(),
         "at": need.at.isoformat(),
@@ -158,9 +166,9 @@ def _document(need: Need) -> dict[str, Any]:
 def _table(standing: Standing) -> Table:
     more = ", ".join(name_kind(kind) for kind in standing.more)
     caption = f"there are more of: {more} (sluice jobs list)" if more else None
-    table = Table("job", "kind", "found", "since (UTC)", "what to do", title="What needs a person", caption=caption)
+    table = Table("of", "kind", "found", "since (UTC)", "what to do", title="What needs a person", caption=caption)
     for need in standing.needs:
         since = f"{need.since.astimezone(UTC):%Y-%m-%d %H:%M:%S}" if need.since else ""
         kind = need.words if need.is_grave else f"{need.words} (notice)"
-        table.add_row(*map(clean, (need.about, kind, need.found, since, need.remedy)))
+        table.add_row(*map(clean, (need.about, kind, need.found, since, _find_remedy(need))))
     return table

@@ -1,7 +1,8 @@
 """The output of a terminal, and that of a pipe. No value of a table is cut: people type it into the next command.
 
-- In a terminal, columns of ids and states stay whole and other columns fold. Where there is no room for all columns, the
-  last ones are left out by name. Where there is no room even for the rest, everything folds.
+- In a terminal, columns of ids and states stay whole and other columns fold. Where there is no room for all columns, some
+  are left out by name: the last ones first, progress and causes last. Where there is no room even for the rest,
+  everything folds.
 - In a pipe, a table is one line for each row, its values separated by tabs. What is said about it begins with `# `.
 """
 
@@ -14,8 +15,10 @@ from rich.text import Text
 
 #: Columns whose values people type, or compare with others: never folded where there is room.
 WHOLE: Final = frozenset(
-    {"job", "state", "key", "fingerprint", "gate", "order", "sequence", "name", "home", "process", "event"}
+    {"job", "state", "key", "fingerprint", "gate", "order", "of", "sequence", "name", "home", "process", "event"}
 )
+#: How far a job is, and the words of a cause: they stay beside the id and the state, and fold.
+_KEPT: Final = frozenset({"chunks", "reason", "kind"})
 #: Characters of the longest word that a column gets before columns are left out.
 _WORD: Final = 20
 #: Characters beside each value, and before the first one.
@@ -73,14 +76,26 @@ def _fit(table: Table, width: int) -> Table:
 
 
 def _choose(columns: Sequence[Column], width: int) -> list[Column]:
-    """Return the columns that there is room for. Those of ids and states are always among them."""
+    """Return the columns that there is room for. The first id and the state are always among them."""
     kept = list(columns)
     while _need_all(kept) > width:
-        last = next((column for column in reversed(kept) if not _is_whole(column)), None)
-        if last is None:
+        # What says least goes first: facts, then ids of other things, then progress and causes.
+        least = min(map(_rank, kept))
+        if least == _STAYS:
             break
-        kept.remove(last)
+        kept.remove(next(column for column in reversed(kept) if _rank(column) == least))
     return kept
+
+
+#: Of the first column and the state.
+_STAYS: Final = 3
+
+
+def _rank(column: Column) -> int:
+    name = _plain(column.header)
+    if name == "state" or (name in WHOLE and not column._index):  # noqa: SLF001 - where it stands in its table
+        return _STAYS
+    return 2 if name in _KEPT else 1 if name in WHOLE else 0
 
 
 def _need_all(columns: Sequence[Column]) -> int:

@@ -5,16 +5,9 @@ from dataclasses import replace
 from werkzeug.exceptions import NotFound
 
 from capabilities.console.acts import read_form
+from capabilities.console.alerts import link_need
 from capabilities.console.visit import Page, Visit
 from shared.operating import AuditedAct
-from shared.watch import Need, NeedKind
-
-
-def link_need(visit: Visit, need: Need) -> str:
-    """Return the page that helps: that of the job, the replays, or Now."""
-    if need.is_of_job:
-        return visit.link("job", job=need.about)
-    return visit.link("replays") if need.kind == NeedKind.REPLAY_STOPPED else visit.link("now")
 
 
 def show_need(visit: Visit, kind: str, about: str) -> Page:
@@ -22,7 +15,9 @@ def show_need(visit: Visit, kind: str, about: str) -> Page:
     need = visit.view.stores.watch.find(kind, about)
     if need is None:
         raise NotFound(f"{about!r} does not need a person any more: what needs one is on Now")
-    values = {"need": need, "address": link_need(visit, need), "seen": need.found}
+    words = visit.view.needs.get(kind)
+    remedy = words.remedy if words else need.remedy
+    values = {"need": need, "remedy": remedy, "address": link_need(visit.link, need, words), "seen": need.found}
     title = f"{need.words}: {about}"
     return Page(title=title, section="now", template="need.html", values=values, acts="need_acts.html")
 

@@ -1,20 +1,20 @@
-"""Now: what needs a person, the last hours, what is decided and why, the processes, the queues, open jobs.
+"""Now: what needs a person, the last hours, open jobs, and what the last tick saw.
 
-And a moment of the past.
+On demand what is decided and why, the processes, the queues and the gates. And a moment of the past.
 """
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from werkzeug.exceptions import BadRequest
 
 from capabilities.console.alerts import find_alerts
-from capabilities.console.day_strip import MOST_ROWS, SPANS, draw_strip
+from capabilities.console.day_strip import DAY, MOST_ROWS, SPANS, draw_strip
 from capabilities.console.pages.job_rows import COLUMNS, row_of_job
 from capabilities.console.render import show_duration, show_number
 from capabilities.console.visit import Page, Visit
-from shared.watch import KEPT, Hour, Point
+from shared.watch import KEPT, Hour, Point, list_points
 
 #: Seconds for which a page that was opened takes a part that another page has read.
 _OPENED: Final = 2.0
@@ -39,46 +39,52 @@ def show_now(visit: Visit) -> Page:
     is_moving = not visit.is_look or snapshot.is_moving()
     age = (_LOOKED if is_moving else _FOREVER) if visit.is_look else _OPENED
     slow = (_MOVING if is_moving else _IDLE) if visit.is_look else _OPENED
-    fleet, standing, work = snapshot.fleet(age), snapshot.needs(age), snapshot.open_work(age)
-    queues = snapshot.queues(max(age, _QUEUES) if visit.is_look else age)
-    gates = snapshot.gates(slow)
+    standing, work = snapshot.needs(age), snapshot.open_work(age)
     causes = snapshot.causes(slow).causes
     hours = _read_hours(visit, standing.hours, span)
-    strip = draw_strip(hours, None if standing.more else standing.needs, standing.named or visit.now, span)
+    before = _read_yesterday(visit, span) if visit.query.get("beside") else None
+    strip = draw_strip(hours, None if standing.more else standing.needs, standing.named or visit.now, span, before)
     values = {
         "strip": strip,
         "spans": SPANS,
         "most_rows": MOST_ROWS,
-        "decision": fleet.decision,
-        "rules_version": fleet.rules.version,
-        "governors": sorted(fleet.governors.items()),
-        "processes": sorted(fleet.fresh(visit.now), key=lambda one: one.name),
-        "queues": queues,
-        "points": snapshot.points()[-_MOST_POINTS:],
+        "last": next((one for one in reversed(list_points(standing.hours)) if one.point), None),
+        "span": span,
+        "look_cost": snapshot.look_cost,
         "columns": COLUMNS,
         "jobs": [row_of_job(job, visit.now) for job in work.jobs],
         "open_number": work.number,
-        "holding": [row for row in gates if row.held.count],
         "alerts": find_alerts(
-            fleet=fleet,
-            standing=standing,
-            work=work,
-            queues=queues,
-            gates=gates,
-            causes=causes,
-            now=visit.now,
-            link=visit.link,
+            standing=standing, work=work, causes=causes, words=visit.view.needs, now=visit.now, link=visit.link
         ),
+        "looked": None,
     }
+    if visit.query.get("look"):
+        values |= {"looked": True, **_look_at_parts(visit, age, slow)}
     return Page(
         title="Now",
         section="now",
         template="now.html",
         values=values,
-        looks_again=span <= _DAY_HOURS,
+        looks_again=span <= _DAY_HOURS and before is None,
         has_plot=True,
-        inset="_day.html" if strip else "",
+        inset="_day.html",
     )
+
+
+def _look_at_parts(visit: Visit, age: float, slow: float) -> dict[str, Any]:
+    """Return the decision, the processes, the queues and the gates, as they are now."""
+    snapshot = visit.view.snapshot
+    fleet = snapshot.fleet(age)
+    return {
+        "decision": fleet.decision,
+        "rules_version": fleet.rules.version,
+        "governors": sorted(fleet.governors.items()),
+        "processes": sorted(fleet.fresh(visit.now), key=lambda one: one.name),
+        "queues": snapshot.queues(max(age, _QUEUES) if visit.is_look else age),
+        "points": snapshot.points()[-_MOST_POINTS:],
+        "holding": [row for row in snapshot.gates(slow) if row.held.count],
+    }
 
 
 def _read_span(text: str) -> int:
@@ -92,6 +98,14 @@ def _read_hours(visit: Visit, known: Sequence[Hour], span: int) -> Sequence[Hour
     if span <= _DAY_HOURS:
         return known
     return visit.view.stores.watch.read_hours(visit.now - timedelta(hours=span), visit.now)
+
+
+def _read_yesterday(visit: Visit, span: int) -> Sequence[Hour]:
+    """Return the same hours of the day before, by a request more, once."""
+    if span > _DAY_HOURS:
+        raise BadRequest(f"at most {_DAY_HOURS} hours are shown beside those of the day before")
+    until = visit.now - DAY
+    return visit.view.stores.watch.read_hours(until - timedelta(hours=span), until)
 
 
 def _read_moment(text: str) -> datetime:

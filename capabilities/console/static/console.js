@@ -58,6 +58,102 @@
     }
   }
 
+  // The rows that are shown are sorted by a button in each head. The address keeps how.
+  const labelOf = (table) => table.closest(".box").getAttribute("aria-label") || "";
+  function valueOf(cell) {
+    const time = cell && cell.querySelector("time[datetime]");
+    if (time) return new Date(time.dateTime).getTime();
+    const text = cell ? cell.textContent.trim() : "", number = Number(text.split(/\s/)[0].replaceAll(",", ""));
+    return text && !Number.isNaN(number) ? number : text;
+  }
+  function compare(one, other) {
+    if (typeof one === typeof other) return one < other ? -1 : one > other ? 1 : 0;
+    return typeof one === "number" ? -1 : 1;
+  }
+  function sortTables() {
+    const wanted = new URLSearchParams(location.hash.slice(1)).get("sort") || "";
+    for (const table of document.querySelectorAll("#moving .box table")) {
+      if (!table.tHead || !table.tBodies.length || table.tBodies[0].rows.length < 2) continue;
+      [...table.tHead.rows[0].cells].forEach((head, place) => {
+        const key = labelOf(table) + "|" + place;
+        if (!head.querySelector("button")) {
+          const button = document.createElement("button");
+          button.type = "button"; button.className = "sort"; button.dataset.sort = key;
+          button.append(...head.childNodes);
+          head.append(button);
+        }
+        head.removeAttribute("aria-sort");
+        if (wanted !== key + "|1" && wanted !== key + "|-1") return;
+        const way = Number(wanted.slice(key.length + 1)), body = table.tBodies[0];
+        head.setAttribute("aria-sort", way > 0 ? "ascending" : "descending");
+        body.append(...[...body.rows].sort((one, other) => way * compare(valueOf(one.cells[place]), valueOf(other.cells[place]))));
+      });
+    }
+  }
+  function chooseSort(button) {
+    const way = button.parentNode.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+    history.replaceState(null, "", "#" + new URLSearchParams({ sort: button.dataset.sort + "|" + way }));
+    sortTables();
+  }
+
+  // A part of the strip: the same shapes, seen nearer.
+  const WHOLE = 1000, LEAST = 10;
+  let part = [0, WHOLE], dragged = null;
+  const strip = () => document.getElementById("strip");
+  function showPart() {
+    const place = strip(), control = document.getElementById("part");
+    if (!place) return;
+    control.hidden = false;
+    const [from, to] = part, since = Date.parse(place.dataset.since), length = Date.parse(place.dataset.until) - since;
+    const at = (share) => new Date(since + length * share / WHOLE).toISOString().slice(11, 16);
+    for (const lane of place.querySelectorAll("svg.lane")) lane.setAttribute("viewBox", [from, 0, to - from, lane.viewBox.baseVal.height].join(" "));
+    const times = [...place.querySelectorAll(".axis span")], isWhole = to - from >= WHOLE;
+    times.forEach((time, number) => {
+      time.dataset.whole = time.dataset.whole || time.textContent;
+      time.textContent = isWhole ? time.dataset.whole : at(from + (to - from) * number / (times.length - 1));
+    });
+    control.querySelector("[role=status]").textContent = isWhole ? "" : "from " + at(from) + " to " + at(to) + " UTC";
+  }
+  function choosePart(from, to) {
+    const width = Math.min(WHOLE, Math.max(LEAST, to - from)), first = Math.min(WHOLE - width, Math.max(0, from));
+    part = [first, first + width];
+    showPart();
+  }
+  function movePart(act) {
+    const [from, to] = part, width = to - from, middle = (from + to) / 2;
+    if (act === "all") choosePart(0, WHOLE);
+    else if (act === "nearer") choosePart(middle - width / 4, middle + width / 4);
+    else if (act === "wider") choosePart(middle - width, middle + width);
+    else choosePart(from + (act === "later" ? width : -width) / 2, to + (act === "later" ? width : -width) / 2);
+  }
+  function dragPart(event) {
+    const box = strip().getBoundingClientRect(), left = Math.min(dragged.x, event.clientX), right = Math.max(dragged.x, event.clientX);
+    dragged.mark.style.left = left - box.left + "px";
+    dragged.mark.style.width = right - left + "px";
+    return [left, right].map((x) => part[0] + (part[1] - part[0]) * Math.min(1, Math.max(0, (x - box.left) / box.width)));
+  }
+  document.addEventListener("pointerdown", (event) => {
+    if (!event.target.closest("#strip") || event.button) return;
+    dragged = { x: event.clientX, mark: document.createElement("div") };
+    dragged.mark.className = "chosen";
+    strip().append(dragged.mark);
+  });
+  document.addEventListener("pointermove", (event) => { if (dragged && strip()) dragPart(event); });
+  document.addEventListener("pointerup", (event) => {
+    if (!dragged) return;
+    const chosen = strip() ? dragPart(event) : null, isDrag = Math.abs(event.clientX - dragged.x) > 8;
+    dragged.mark.remove();
+    dragged = null;
+    if (chosen && isDrag) choosePart(...chosen);
+  });
+  document.addEventListener("pointercancel", () => { if (dragged) dragged.mark.remove(); dragged = null; });
+  document.addEventListener("dblclick", (event) => { if (event.target.closest("#strip")) movePart("all"); });
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (button && button.dataset.sort) chooseSort(button);
+    else if (button && button.dataset.act && button.closest("#part")) movePart(button.dataset.act);
+  });
+
   function keepOpen(before, after) {
     for (const details of before.querySelectorAll("details[id][open]")) {
       const same = after.querySelector("#" + CSS.escape(details.id));
@@ -68,7 +164,10 @@
   function takeOver(found) {
     const old = document.getElementById("moving"), fresh = found.getElementById("moving");
     if (!fresh) return;
+    // Another version of the console answers: its pages may not fit this script.
+    if (fresh.dataset.build !== old.dataset.build) { location.reload(); return; }
     const focus = document.activeElement, address = focus && old.contains(focus) ? focus.getAttribute("href") : null;
+    const key = focus && focus.dataset ? focus.dataset.sort || focus.dataset.act : null;
     const scrolls = [...old.querySelectorAll(".box")].map((box) => box.scrollLeft);
     keepOpen(old, fresh);
     old.replaceChildren(...document.adoptNode(fresh).childNodes);
@@ -81,6 +180,9 @@
     }
     showTimes(document);
     drawPlots();
+    sortTables();
+    showPart();
+    if (key) [...old.querySelectorAll("button")].find((one) => one.dataset.sort === key || one.dataset.act === key)?.focus({ preventScroll: true });
   }
 
   const moving = () => document.getElementById("moving");
@@ -179,6 +281,8 @@
 
   showTimes(document);
   drawPlots();
+  sortTables();
+  showPart();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawPlots);
   let resized = 0;
   addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(drawPlots, 150); });
