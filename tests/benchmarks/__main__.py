@@ -40,6 +40,7 @@ BENCHMARKS = (
     "capacity",
     "ten_jobs",
     "large_job",
+    "raw_file",
     "registration",
     "held",
     "migration",
