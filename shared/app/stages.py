@@ -345,6 +345,7 @@ class AppStages:
             overdue=self.settings.chunk_overdue,
             list_failures=lambda job: stores.attempts.list_failures(job),  # noqa: PLW0108 - made at its first use
             look_at_waiting=lambda job, until: self.succession.look(job, until),  # noqa: PLW0108 - made at its first use
+            go_on_growing=lambda job, until: self.stretching.go_on(job, until),  # noqa: PLW0108 - made at its first use
         )
 
     @cached_property

@@ -19,6 +19,7 @@ from shared.ledger.growth import (
     may_take as may_take,
     refuse_stretch as refuse_stretch,
     take_stretch as take_stretch,
+    was_paused as was_paused,
 )
 from shared.ledger.job_decisions import (
     BY_ITSELF as BY_ITSELF,

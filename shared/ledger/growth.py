@@ -69,6 +69,11 @@ def take_stretch(job: Job, found: Planned) -> Taken | None:
     return Taken(grown, row, row is not None and awaits_stretch(job))
 
 
+def was_paused(job: Job) -> bool:
+    """Check whether the job was paused before it came to its present state."""
+    return len(job.story) > 1 and job.story[-2].state == JobState.PAUSED
+
+
 def is_next(job: Job, stretch: int) -> bool:
     """Check whether the worker that cut this range has to take it.
 

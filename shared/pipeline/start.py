@@ -211,6 +211,8 @@ class Starter:
     list_failures: Callable[[str], Iterable[FailedAttempt]]
     #: Looks at a job that waits for others. It may take until the moment, by the monotonic clock.
     look_at_waiting: Callable[[Job, float | None], object] = lambda _job, _until: None
+    #: Goes on with a job that grows, whose row may be newer.
+    go_on_growing: Callable[[Job, float | None], object] = lambda _job, _until: None
 
     def start(self, job: Job, *, is_new: bool = False, until: float | None = None) -> Placed:
         """Dispatch a planned job that may start, or have it wait for its turn or its gate. Safe to repeat.
@@ -353,15 +355,16 @@ class Starter:
             self._place(job, again=has_begun, until=until, mark=mark, dispatcher=dispatcher)
             return True
 
-    def go_on(self, job_id: str, until: float | None = None) -> Job | None:
-        """Continue with a job that a hint names. Its row and its gate decide, not the hint. Return the row as it was."""
+    def go_on(self, job_id: str, until: float | None = None) -> None:
+        """Continue with a job that a hint or a pointer names. Its row and its gate decide."""
         with counting():
             job = self.ledger.read(job_id)
             if job is not None and job.plan is not None:
                 self.start(job, until=until)
+                if job.growing:
+                    self.go_on_growing(replace(job, etag=""), until)
             elif job is not None and job.awaits_others:
                 self.look_at_waiting(job, until)
-            return job
 
     def put_again(self, job: Job) -> Job:
         """Put the lost chunks of a silent job again, or have them wait for their turn. Return the job's current row."""

@@ -29,6 +29,7 @@ from shared.ledger import (
     refuse_stretch,
     stop,
     take_stretch,
+    was_paused,
 )
 from shared.memory import Memory
 from shared.payload import (
@@ -101,6 +102,13 @@ class Stretching:
                 return job
             job = grown
         return job
+
+    def go_on(self, job: Job, until: float | None) -> None:
+        """Go on at once with a job that was resumed, or whose stretches took too long."""
+        grown = self.follow(job, until)
+        # While it was paused, no range called a later one.
+        if grown.ranges is not None and was_paused(grown):
+            self.ranges.begin(grown, is_new=False)
 
     def look(self, job: Job, until: float) -> Job:
         """Look for the next stretch of a job whose message may be lost. Say if none came for long, and end a job left alone."""

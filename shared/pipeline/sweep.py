@@ -273,9 +273,7 @@ class Sweep:
         self.finish.repeat(pointer, self.ledger.read(pointer.id.rpartition(":")[0]))
 
     def _go_on(self, pointer: Pointer, until: float) -> None:
-        job = self.starter.go_on(pointer.id, until)
-        if job is not None and job.growing:
-            self.stretching.follow(replace(job, etag=""), until)
+        self.starter.go_on(pointer.id, until)
         self.pending.remove(pointer)
 
     def _end_retention(self, pointer: Pointer, until: float) -> None:

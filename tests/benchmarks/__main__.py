@@ -41,6 +41,7 @@ BENCHMARKS = (
     "ten_jobs",
     "large_job",
     "work",
+    "raw_file",
     "registration",
     "held",
     "migration",

@@ -12,6 +12,7 @@ from shared.messages import Delivery, FileRange, encode
 from shared.payload import Limits
 from shared.topology import rooms
 from tests.faults.world import SETTINGS, sales
+from tests.pipeline.test_growing_jobs import go_on
 from tests.pipeline.whole_app import app_in_memory
 
 JOB, FILE = "usage", "uploads/usage.ndjson"
@@ -245,6 +246,22 @@ def test_a_job_in_a_room_reads_its_room(app):
         own.work_off()
         job = own.read(JOB, room="alpha")
         assert (job.state, job.totals.accepted.items) == (JobState.COMPLETE, ITEMS)
+
+
+def test_a_paused_job_cuts_what_is_called_and_its_resume_calls_the_rest(app):
+    """No stretch is taken meanwhile, and the tick is not needed."""
+    drop(app, lines())
+    with patch("shared.payload.ranges.AHEAD", 2):
+        app.deliver("submissions")
+        app.stores.job_operator.pause(JOB, by="ann", why="wrong file")
+        app.work_off()
+        job = app.read(JOB)
+        assert (job.state, job.stretches) == (JobState.PAUSED, 1)
+        assert app.app.stages.range_call.cuts.list_numbers(JOB) == {1, 2}
+        app.stores.job_operator.resume(JOB, by="ann", why="right")
+        go_on(app, JOB)
+    job = app.read(JOB)
+    assert (job.state, job.totals.accepted.items) == (JobState.COMPLETE, ITEMS)
 
 
 def test_a_stopped_job_has_nothing_cut_any_more(app):

@@ -29,7 +29,7 @@ def newer(message, **fields):
 
 @pytest.mark.parametrize(
     "fields",
-    [{"v": 4}, {"v": 4, "frames": "elsewhere"}, {"kind": "range", "v": 1}, {"kind": "range", "v": 1, "frames": {}}],
+    [{"v": 4}, {"v": 4, "frames": "elsewhere"}, {"kind": "merge", "v": 1}, {"kind": "merge", "v": 1, "frames": {}}],
     ids=["a higher version", "another shape", "another kind", "another kind and shape"],
 )
 def test_a_newer_message_comes_again_until_no_newer_instance_can_be_expected(world, fields):
