@@ -18,7 +18,7 @@ from shared.topology import topology
 from tests.benchmarks import many_accounts
 from tests.benchmarks.document import write
 from tests.benchmarks.many_accounts import ABOVE, REPEATED, WORKLOAD
-from tests.benchmarks.work_deployed import killed
+from tests.benchmarks.work_deployed import killed, one
 from tests.benchmarks.work_part import Part, judge, judged, note
 from tools.local.azurite.launcher import Azurite
 from tools.local.paths import ROOT
@@ -83,7 +83,7 @@ def _run(azurite: Azurite, more: dict[str, str], items: int, folder: str, acts: 
     yield from many_accounts.run({"settings": settings, "jobs": ["job"], "items": items, "folder": folder}, acts)
 
 
-PARTS: dict[str, Callable[[int], Part]] = {"lines": lines, "accounts": accounts, "killed": killed}
+PARTS: dict[str, Callable[[int], Part]] = {"lines": lines, "accounts": accounts, "killed": killed, "one": one}
 
 
 def main(arguments: Sequence[str] = ()) -> int:

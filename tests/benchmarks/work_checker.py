@@ -81,7 +81,7 @@ def judge(storage: str, folder: str, prefix: str, items: int) -> Judged:
         container = service.get_container_client(CONTAINER)
         for name in sorted(container.list_blob_names(name_starts_with=f"{folder}/{prefix}")):
             parts += 1
-            for line in _lines(container, name):
+            for line in lines_of(container, name):
                 row = decode(line)
                 at, lines = number_of(row.account), lines + 1
                 twice, seen[at] = twice + seen[at], 1
@@ -92,7 +92,7 @@ def judge(storage: str, folder: str, prefix: str, items: int) -> Judged:
     return Judged(lines, sum(seen), twice, wrong, out_of_place, parts)
 
 
-def _lines(container: ContainerClient, name: str) -> Iterator[bytes]:
+def lines_of(container: ContainerClient, name: str) -> Iterator[bytes]:
     """Yield the lines of one file, which may be several frames of zstd one behind the other."""
     rest = b""
     packed = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)

@@ -173,7 +173,7 @@ PARTS = {
 }
 
 #: Those of single features. `PARTS` have their scenarios, too.
-NAMED = Family("work-", WORK_SCENARIOS, {}).parts
+NAMED = {"work-single-faults": Family("work-", WORK_SCENARIOS, {}).single_faults}
 
 if __name__ == "__main__":
     sys.exit(main())
