@@ -4,7 +4,7 @@ Reading order:
 
 - `audit`: a row before the effect, its result after
 - `gate_acts`: gates are opened and closed; all gates, with the work behind each
-- `forecast`: the jobs, seconds and price of an opening. `forecast_check` compares it with what happened
+- `forecast`: the jobs, seconds and price of an opening. `forecast_check` compares it with the outcome
 - `timetable_acts`: timetables are set and ended, and their next opening is planned
 - `job_acts`: jobs are paused and resumed, rules put in force; a job with everything around it, and the lines that it made
 - `erase_acts`: jobs are erased. `keeping` says what the account keeps of removed blobs
