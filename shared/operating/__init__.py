@@ -83,9 +83,7 @@ from shared.operating.keeping import find_immutable as find_immutable, read_keep
 from shared.operating.night_acts import (
     MOST_ACTS as MOST_ACTS,
     NightAct as NightAct,
-    NightSum as NightSum,
     act_on_night as act_on_night,
-    add_bills as add_bills,
     choose_jobs as choose_jobs,
     explain_line as explain_line,
     judge_night as judge_night,
