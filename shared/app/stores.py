@@ -410,7 +410,7 @@ class Stores(Closing):
 
     @property
     def forecast_check(self) -> ForecastCheck:
-        """Compares the forecast of a gate's last opening with what happened."""
+        """Compares the forecast of a gate's last opening with the outcome."""
         return ForecastCheck(self.audit, self.gates, self.job_list, self.ledger)
 
     def gate_reader(self) -> GateReader:

@@ -39,7 +39,7 @@ def rerun(job: Job, now: datetime, *, lines: bool | None = None, newest: bool = 
     """Run a job again from its first chunk, under a new revision: of the runs before, no row and no result counts.
 
     Plan and ids stay, so each transaction keeps its number. `lines`: whether it has lines now. None: as before.
-    `newest`: it waits for those that it is made from once more, and gets another plan and other ids from what they made.
+    `newest`: it waits for those that it is made from once more, and gets another plan and other ids from their lines.
     """
     if newest:
         job = replace(job, plan=None, id_base=None, items=0, chunks=0, waits_at=0, used=MappingProxyType({}))

@@ -4,7 +4,7 @@ Reading order:
 
 - `audit`: a row before the effect, its result after
 - `gate_acts`: gates are opened and closed; all gates, with the work behind each
-- `forecast`: the jobs, seconds and price of an opening. `forecast_check` compares it with what happened
+- `forecast`: the jobs, seconds and price of an opening. `forecast_check` compares it with the outcome
 - `timetable_acts`: timetables are set and ended, and their next opening is planned
 - `job_acts`: jobs are paused and resumed, rules put in force; a job with everything around it, and the lines that it made
 - `erase_acts`: jobs are erased. `keeping` says what the account keeps of removed blobs
@@ -83,9 +83,7 @@ from shared.operating.keeping import find_immutable as find_immutable, read_keep
 from shared.operating.night_acts import (
     MOST_ACTS as MOST_ACTS,
     NightAct as NightAct,
-    NightSum as NightSum,
     act_on_night as act_on_night,
-    add_bills as add_bills,
     choose_jobs as choose_jobs,
     explain_line as explain_line,
     judge_night as judge_night,

@@ -192,7 +192,7 @@ class ForecastNote:
     ends: datetime | None
     amount: Decimal
     currency: str
-    #: The price of what its job had requested before the act.
+    #: The price of all requests of its job before the act.
     before: Decimal = Decimal()
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The forecast of an opening beside what happened: noted in the audit with the act, compared when its jobs have ended."""
+"""The forecast of an opening beside its outcome: noted in the audit with the act, compared when its jobs have ended."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ MOST_GATES: Final = 3
 
 
 def add_up(lines: Sequence[Listed], amount: Decimal) -> Happened:
-    """Return what became of the jobs of these lines, whose bills are this amount together."""
+    """Return the outcome of the jobs of these lines, whose bills are this amount together."""
     ended = [line for line in lines if line.state in CLOSED]
     times = [line.finished_at for line in ended if line.finished_at]
     is_over = len(ended) == len(lines) and len(times) == len(lines)

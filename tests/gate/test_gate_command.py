@@ -236,7 +236,7 @@ def test_status_shows_receipts_and_stragglers(sluice, house, gate):
             )
         )  # fmt: skip
     document = json.loads(sluice("status", gate, "--json").stdout)
-    more = {"timetable", "receipts", "first_chunk", "first_chunks", "stragglers", "changes"}
+    more = {"timetable", "receipts", "first_chunk", "first_chunks", "stragglers", "changes"} | {"forecast", "happened"}
     assert set(document) == GATE_FIELDS | more
     assert document["receipts"]["push"] == {"nodes": 2, "p50": 0.1, "p99": 0.3}
     assert document["stragglers"] == {"n3": "9.0 s late"}

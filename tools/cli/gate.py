@@ -142,7 +142,7 @@ def open_gate(  # noqa: C901, PLR0913 - each option of the command is an argumen
 
 
 def _note_forecast(stores: Stores, name: str, held: HeldSummary) -> Mapping[str, str]:
-    """Return what the audit keeps of the forecast. Nothing where orders wait, whose sale begins at once, or without an answer."""
+    """Return the forecast as the audit keeps it. Nothing where orders wait, whose sale begins at once, or without an answer."""
     if not held.count or held.has_orders:
         return {}
     prices = load_prices()

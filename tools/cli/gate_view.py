@@ -134,7 +134,7 @@ def status_document(status: Status) -> dict[str, object]:
 
 
 def check_fields(checked: tuple[ForecastNote, Happened] | None) -> dict[str, object]:
-    """Return what was forecast of the last opening and what happened, as JSON has them."""
+    """Return the forecast of the last opening and its outcome, as JSON has them."""
     if checked is None:
         return {"forecast": None, "happened": None}
     note, happened = checked
