@@ -5,7 +5,7 @@ credited result is the one list. Its replay runs those few, and makes a result t
 results the first counts.
 
 A delivery of which some are left writes the outcome so far and its note. At the last try it writes the entry, and then the
-result. docs/appendix/ledger.md says what follows if the process dies between.
+result. docs/appendix/ledger.md says what follows if its process dies between.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,7 +35,7 @@ from shared.workloads import LONGEST_LINE, MOST_LEFT, AnyWorkload, Calls, Left, 
 TRANSACTIONS: Final = "transactions"
 #: Characters of the text of an error.
 _LONGEST_FOUND: Final = 1000
-#: Of what was parked for these, a process died or stood still.
+#: Reasons of transactions that a process died of, or stood still at.
 _OF_ITS_PROCESS: Final = frozenset({DeliveryReason.KILLED_ITS_WORKER, DeliveryReason.TOOK_TOO_LONG})
 #: What was credited lies before all that is run later.
 _BEFORE_ALL: Final = 0

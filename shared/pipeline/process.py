@@ -121,7 +121,7 @@ class Tools:
     #: Reads that anew where it is due, without waiting: a chunk of calls that wait may take long.
     look_beside: Callable[[], object]
     #: Lets a chunk with limits begin, and gives its turns.
-    pace: Callable[[AnyWorkload, int], AbstractContextManager[Turns]]
+    pace: Callable[[AnyWorkload], AbstractContextManager[Turns]]
     #: Writes that the first chunk of an opening begins.
     note_first: Callable[[FirstChunkMark], object]
     #: Counts the stored bytes of a chunk.
@@ -252,7 +252,7 @@ class Processor:
         """Let a chunk with limits begin, before it takes memory."""
         known = self._tools.workloads
         if work.workload in known and has_limits(workload := known.find(work.workload)):
-            return self._tools.pace(workload, work.items)
+            return self._tools.pace(workload)
         return nullcontext()
 
     def _run(
