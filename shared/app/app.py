@@ -262,7 +262,7 @@ class App(Closing):
     ) -> None:
         """Build every stage. Makes no request. `stores`, if given, were made over the same connections."""
         if settings.limits or workloads.limits:
-            check_limits(workloads, settings.limits, settings.chunk_items)
+            check_limits(workloads, settings.limits)
         self.settings, self.stores = settings, stores or Stores(connections, dequeue=settings.dequeue)
         #: True if permits come by the bus, instead of on a storage queue.
         self.is_pushed = settings.dequeue is Dequeue.PUSH

@@ -177,7 +177,7 @@ class DryRunner:
     results: ContainerClient
     outputs: OutputReader
     #: Gives the turns of a chunk with limits. Those lease what every instance leases, which is all that is ever written.
-    pace: Callable[[AnyWorkload, int], AbstractContextManager[Turns]]
+    pace: Callable[[AnyWorkload], AbstractContextManager[Turns]]
     merged_most: int
     limits: Limits = field(default_factory=Limits)
     cpu: Callable[[], float] = time.process_time
@@ -293,7 +293,7 @@ class _Comparison:
     def _run(self, message: ChunkMessage) -> tuple[Ran, ChunkResult, Any]:
         """Run a chunk as a worker does, and return its partial as it comes back from its stored form."""
         tools, workload = self._tools, self._workload
-        pacing = tools.pace(workload, message.items) if has_limits(workload) else nullcontext()
+        pacing = tools.pace(workload) if has_limits(workload) else nullcontext()
         with pacing as turns, tools.read(message) as parts:
             ran = run_in_parts(
                 workload,

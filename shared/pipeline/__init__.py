@@ -24,7 +24,6 @@ from shared.pipeline.call_limits import (
     CallLimits as CallLimits,
     check_limits as check_limits,
     count_seconds as count_seconds,
-    find_slow as find_slow,
 )
 from shared.pipeline.cleanup import (
     Net as Net,

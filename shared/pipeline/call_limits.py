@@ -4,8 +4,9 @@ A limit is cut into lots of at most 16 calls. A lot is a leased blob: its holder
 only while the lease surely holds. Who takes a lot waits for one distance before its first call. So no window has more
 calls than the rate, no clocks have to agree, and nothing is written for a call.
 
-One chunk with limits runs at a time in a process, and a second one waits. It begins when the lots of the process let it
-end in time. What a process has beyond that it gives back, lot by lot, so that other processes find some.
+One chunk with limits runs at a time in a process, and a second one waits. It begins with the first lot, and takes further
+ones. A process that has several gives one back now and then, so that other processes find some. How long a chunk takes
+does not matter: what it has not called after a minute comes next time.
 """
 
 import time
@@ -21,7 +22,6 @@ from shared.clock import Clock
 from shared.dequeue import SlotLease
 from shared.errors import NoSlotError, StorageUnavailableError, WorkloadsRefusedError
 from shared.grammar import Rate
-from shared.pipeline.plan import SMALLEST
 from shared.workloads import DELIVERY_SECONDS, AnyWorkload, Turns, Workloads, rates_of
 
 #: Calls of a lot. Fewer, larger lots would leave more idle when a holder dies.
@@ -30,11 +30,9 @@ LOT: Final = 16
 SPARE: Final = 1.06
 #: The share of the time by which a late call may be made up for. It is well below that of `SPARE`.
 _LATE: Final = 0.02
-#: A chunk may wait so long for its calls' turns alone. The host ends a process after ten minutes, of which a drain has used some.
-CHUNK_SECONDS: Final = 180.0
 #: Seconds between two reads for a free lot, and until a process without any gives its chunk back.
 _LOOKS_EVERY, _PATIENCE = 2.0, 20.0
-#: Seconds until a lot is given back that the chunk does not need, and for which none is taken then: others look meanwhile.
+#: Seconds until one of several lots is given back, and for which none is taken then: others look meanwhile.
 _GIVES_EVERY, _RESTS = 10.0, 3.0
 #: Distances between calls for which a lot is kept at least.
 _CALLS_KEPT: Final = 4
@@ -65,31 +63,20 @@ def count_seconds(rate: Rate, items: int) -> float:
     return SPARE * rate.seconds * items / rate.calls
 
 
-def check_limits(workloads: Workloads, replaced: Mapping[str, Rate], chunk_items: int | None) -> None:
-    """Raise WorkloadsRefusedError for a rate of a limit that no workload has, or at which no chunk ends in time."""
+def check_limits(workloads: Workloads, replaced: Mapping[str, Rate]) -> None:
+    """Raise WorkloadsRefusedError for a rate of a limit that no workload has."""
     for name in replaced:
         if name not in workloads.limits:
             known = ", ".join(sorted(workloads.limits)) or "none"
             raise WorkloadsRefusedError(
                 f"SLUICE_LIMITS names the limit {name}, and no workload has it (known: {known}): correct the name, or take it out"
             )
-    if found := find_slow({**workloads.limits, **replaced}, chunk_items):
-        raise WorkloadsRefusedError(found)
-
-
-def find_slow(rates: Mapping[str, Rate], chunk_items: int | None) -> str | None:
-    """Return how a limit is too slow for chunks of so many transactions. None: `auto`."""
-    items = chunk_items or SMALLEST
-    for name, rate in rates.items():
+    for name, rate in {**workloads.limits, **replaced}.items():
         # Who takes a lot waits for one distance, and so does the first call of each delivery.
         if (SPARE / cut_lots(rate)[0] + _LATE) * rate.seconds >= DELIVERY_SECONDS:
-            return f"at the limit {name} of {rate} no call begins within the {DELIVERY_SECONDS:.0f} s of a delivery: take 2/min or more"
-        if (seconds := count_seconds(rate, items)) > CHUNK_SECONDS:
-            return (
-                f"at the limit {name} of {rate} a chunk of {items:,} transactions takes {seconds:,.0f} s, at most "
-                f"{CHUNK_SECONDS:.0f} are possible: set SLUICE_CHUNK_ITEMS to {int(CHUNK_SECONDS / count_seconds(rate, 1))} or less"
+            raise WorkloadsRefusedError(
+                f"at the limit {name} of {rate} no call begins within the {DELIVERY_SECONDS:.0f} s of a delivery: take 2/min or more"
             )
-    return None
 
 
 @dataclass(slots=True)
@@ -111,12 +98,11 @@ class _Limit:
         self._held: list[_HeldLot] = []
         #: Lots that were free at the last read, in the order in which they are tried.
         self._free: list[int] = []
-        self._needed, self._looks_at, self._gives_at = 0.0, -inf, inf
+        self._looks_at, self._gives_at = -inf, inf
 
-    def open(self, items: int, is_over: Callable[[], bool]) -> None:
-        """Take so many lots that so many calls end in time."""
-        self._needed = min(self._rate.calls, self._rate.calls * count_seconds(self._rate, items) / CHUNK_SECONDS)
-        self._wait(lambda _now: self._sum() >= self._needed, is_over)
+    def open(self) -> None:
+        """Take a lot."""
+        self._wait(lambda _now: bool(self._held), lambda: False)
 
     def wait(self, is_over: Callable[[], bool]) -> None:
         """Wait for a turn, and take further lots meanwhile."""
@@ -142,7 +128,7 @@ class _Limit:
             self._keep(now)
             if done(now):
                 return
-            if is_over() or (now >= until and self._sum() < self._needed):
+            if is_over() or (now >= until and not self._held):
                 raise NoSlotError(
                     f"other processes have the calls of the limit {self._name} ({self._rate}); this chunk is delivered again",
                     waits_for=f"the limit {self._name} ({self._rate})",
@@ -155,9 +141,9 @@ class _Limit:
             self._pause(min([now + _STEP, *(time for time in times if time > now)]) - now)
 
     def _keep(self, now: float) -> None:
-        """Drop lots that are lost, give back one of those that are not needed, and renew the others in time."""
+        """Drop lots that are lost, give back one of several now and then, and renew the others in time."""
         self._held = [lot for lot in self._held if lot.lease.is_held]
-        if self._held and now >= self._gives_at and self._sum() - self._held[0].calls >= self._needed:
+        if len(self._held) > 1 and now >= self._gives_at:
             self._held.pop(0).lease.release()
             self._free.clear()
             self._looks_at, self._gives_at = now + _RESTS, now + self._keeps(self._held[0].calls)
@@ -193,9 +179,6 @@ class _Limit:
                 self._gives_at = now + self._keeps(calls)
         if not self._free:
             self._looks_at = now + _LOOKS_EVERY
-
-    def _sum(self) -> int:
-        return sum(lot.calls for lot in self._held)
 
     def _distance(self, calls: int) -> float:
         return SPARE * self._rate.seconds / calls
@@ -294,8 +277,8 @@ class CallLimits:
         self._making = Lock()
 
     @contextmanager
-    def pace(self, workload: AnyWorkload, items: int) -> Iterator[Turns]:
-        """Yield the turns of a chunk of so many transactions, when it may begin. Raises NoSlotError if it may not."""
+    def pace(self, workload: AnyWorkload) -> Iterator[Turns]:
+        """Yield the turns of a chunk, when it may begin. Raises NoSlotError if it may not."""
         rates = {name: self._replaced.get(name, rate) for name, rate in rates_of(workload).items()}
         with ExitStack() as stack:
             turns = _ChunkTurns(self._clock.monotonic)
@@ -306,7 +289,7 @@ class CallLimits:
                 turns.limits.append(limit)
             stack.callback(turns.end)
             for limit in turns.limits:
-                limit.open(items, lambda: False)
+                limit.open()
             yield turns
 
     def _find(self, name: str, rate: Rate) -> tuple[_Door, _Limit]:

@@ -7,7 +7,7 @@ about it, and so is a parked entry. All this comes before the host deletes the w
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,11 +22,9 @@ from shared.errors import (
     HaltedError,
     Later,
     NewerVersionError,
-    NoSlotError,
     PutOffError,
     RefusedError,
     ResultNotSentError,
-    StorageUnavailableError,
 )
 from shared.grammar import is_job
 from shared.ledger import MERGED_MOST, ChunkRow, Ledger
@@ -60,37 +58,33 @@ from shared.parked import (
     finish_key,
     identify_message,
     job_note,
-    kind_of,
     mark_aside,
-    place_of,
     range_key,
     segment_key,
     shard_key,
     transactions_key,
 )
 from shared.payload import Limits, ReadChunk
-from shared.pipeline.aside import TRANSACTIONS, resume_from, set_aside
+from shared.pipeline.alone import RunAlone
+from shared.pipeline.aside import TRANSACTIONS, Failing, Run, find_aside, judge_failing, leave, resume_from, set_aside
 from shared.pipeline.outputs import Ran, run_in_parts
-from shared.pipeline.put_off import WARNED_FROM, Leftover, Waits, choose_due, judge_left, rank_failure, seconds_until
+from shared.pipeline.put_off import choose_due, seconds_until
 from shared.pipeline.results import ChunkResult, PackedResult, ResultStore, SendResult, StoredResult, pack_result
-from shared.pipeline.settle import find_done, is_chunk_done
-from shared.pipeline.so_far import SoFar, SoFarStore
+from shared.pipeline.settle import is_chunk_done
+from shared.pipeline.so_far import SoFarStore
 from shared.pipeline.work_stages import FINISH, PROCESS, make_parked_result
 from shared.refusals import DeliveryReason, refuse
 from shared.telemetry import SILENT, Piece, Telemetry, events, metrics, tell
 from shared.versions import LOOKS, check_message
 from shared.workloads import (
     LONGEST_PAUSE,
-    MOST_LEFT,
     AnyWorkload,
     Calls,
     Service,
     Turns,
     Workloads,
-    first_of,
     has_limits,
     has_split,
-    is_uncalled,
     pause_after,
 )
 
@@ -120,25 +114,6 @@ class Ranging(Protocol):
         """Say why one is not cut."""
 
 
-class RunAlone(Protocol):
-    """Runs a chunk in a process of its own, so that only this one ends with it."""
-
-    def __call__(  # noqa: PLR0913 - the chunk, its bounds, and what its message asks of its run
-        self,
-        workload: AnyWorkload,
-        parts: Iterable[list[bytes]],
-        first_number: int,
-        limits: Limits,
-        /,
-        *,
-        makes_lines: bool,
-        turns: Turns | None,
-        left: Collection[int] | None,
-    ) -> Ran:
-        """Run the lines of each part. An error of the run is raised here, and so is the end of its process."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
     """The parts that processing uses."""
@@ -159,7 +134,7 @@ class Tools:
     #: Reads that anew where it is due, without waiting: a chunk of calls that wait may take long.
     look_beside: Callable[[], object]
     #: Lets a chunk with limits begin, and gives its turns.
-    pace: Callable[[AnyWorkload, int], AbstractContextManager[Turns]]
+    pace: Callable[[AnyWorkload], AbstractContextManager[Turns]]
     #: Writes that the first chunk of an opening begins.
     note_first: Callable[[FirstChunkMark], object]
     #: Counts the stored bytes of a chunk.
@@ -170,56 +145,6 @@ class Tools:
     limits: Limits = field(default_factory=Limits)
     merged_most: int = MERGED_MOST
     telemetry: Telemetry = SILENT
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """A run of a chunk, or of those of it that are called now."""
-
-    work: ChunkMessage
-    workload: AnyWorkload
-    calls: Calls
-    started: float
-    #: What the chunk came to before, and those that are called now. None: all.
-    before: SoFar | None
-    chosen: frozenset[int] | None
-    #: The hash of the credited result, of which these were set aside.
-    extends: str | None
-    #: How many of the chunk may be left: all, or those that were set aside.
-    most: int
-    is_suspect: bool
-
-    @property
-    def items(self) -> int:
-        """How many are called."""
-        return self.work.items if self.chosen is None else len(self.chosen)
-
-    @property
-    def waits(self) -> Mapping[int, Waits]:
-        """How often those that are left waited before."""
-        return {} if self.before is None else self.before.left
-
-    @property
-    def resting(self) -> Mapping[int, Waits]:
-        """Those that are not called now."""
-        chosen = self.chosen
-        return {} if chosen is None else {one: waits for one, waits in self.waits.items() if one not in chosen}
-
-
-@dataclass(frozen=True, slots=True)
-class _Failing:
-    """A run of which transactions are left."""
-
-    run: _Run
-    #: The failure that says most. It is the one for which the chunk is parked.
-    error: Exception
-    outcome: Leftover
-    ran: Ran
-    #: Whether the chunk may end with the others.
-    is_few: bool
-    requests: Mapping[str, int]
-    #: Deliveries that were put off before.
-    put_off: int
 
 
 class Processor:
@@ -291,7 +216,7 @@ class Processor:
         if isinstance(work, ChunkMessage) and isinstance(attempt.verdict, Park):
             self._count_parked(work)
 
-    def _try(self, attempt: Attempt, work: Work, *, came_before: bool) -> _Failing | None:
+    def _try(self, attempt: Attempt, work: Work, *, came_before: bool) -> Failing | None:
         """Do the work, unless it killed its workers before. The verdict follows from how that ends."""
         failing = None
         try:
@@ -300,7 +225,7 @@ class Processor:
                     work, is_suspect=attempt.is_suspect, came_before=came_before, put_off=attempt.put_off
                 )
             if failing is not None:
-                self._judge(attempt, failing)
+                judge_failing(attempt, failing)
         except HaltedError:
             # As if it had come now: a resume puts it again.
             attempt.verdict = Done()
@@ -314,34 +239,7 @@ class Processor:
             attempt.fail(error)
         return failing
 
-    def _judge(self, attempt: Attempt, failing: _Failing) -> None:
-        """Judge a chunk of which some are left."""
-        outcome, policy, work = failing.outcome, self._deliveries.policy, failing.run.work
-        if not outcome.waits:
-            attempt.fail(failing.error)
-            return
-        has_tried = not outcome.has_faults or attempt.tries >= policy.deliveries
-        if outcome.is_endless or (outcome.is_spent and has_tried):
-            attempt.verdict = Park(failing.error)
-            return
-        attempt.put_off = failing.put_off
-        # One in which a transaction failed of itself is a try of it.
-        self._deliveries.put_off(attempt, failing.error, outcome.seconds, is_try=outcome.has_faults)
-        times = max(waits.times for waits in outcome.left.values())
-        kind, left = kind_of(failing.error), len(outcome.left)
-        tell(
-            events.TRANSACTIONS_LATER,
-            job=work.job,
-            chunk=work.chunk,
-            left=left,
-            kind=kind,
-            place=place_of(failing.error),
-            seconds=outcome.seconds,
-        )
-        if max(times, attempt.put_off + 1) >= WARNED_FROM and not is_uncalled(failing.error):
-            tell(events.TRANSACTIONS_STALLED, job=work.job, chunk=work.chunk, left=left, kind=kind)
-
-    def _is_parked_apart(self, work: Work, attempt: Attempt, failing: _Failing | None) -> bool:
+    def _is_parked_apart(self, work: Work, attempt: Attempt, failing: Failing | None) -> bool:
         """Prepare the parking of a message. True: only some of its transactions are parked, and that was done."""
         if isinstance(work, FinishStep):
             if isinstance(attempt.verdict, Park):
@@ -352,13 +250,13 @@ class Processor:
             if isinstance(attempt.verdict, Park):
                 self._tools.ranging.refuse(work, attempt.verdict.error)
             return False
-        if self._find_aside(work) is None if work.aside else self._has_result(work):
+        if find_aside(self._tools.ledger, work) is None if work.aside else self._has_result(work):
             # An earlier run of this chunk had its result meanwhile. A chunk that is done is not parked.
             attempt.verdict = Done()
             return False
         return failing is not None and failing.is_few and self._set_aside(work, attempt, failing)
 
-    def _do(self, work: Work, *, is_suspect: bool, came_before: bool, put_off: int = 0) -> _Failing | None:
+    def _do(self, work: Work, *, is_suspect: bool, came_before: bool, put_off: int = 0) -> Failing | None:
         if isinstance(work, FinishStep):
             self._tools.finishing.finish(work)
             return None
@@ -374,12 +272,12 @@ class Processor:
         """Let a chunk with limits begin, before it takes memory."""
         known = self._tools.workloads
         if work.workload in known and has_limits(workload := known.find(work.workload)):
-            return self._tools.pace(workload, work.items)
+            return self._tools.pace(workload)
         return nullcontext()
 
     def _run(
         self, work: ChunkMessage, turns: Turns | None, *, is_suspect: bool, came_before: bool, put_off: int
-    ) -> _Failing | None:
+    ) -> Failing | None:
         started = self._tools.clock.monotonic()
         with tally_requests() as requests:
             if work.first is not None:
@@ -390,7 +288,7 @@ class Processor:
             with self._tools.read(work) as parts:
                 self._tools.weigh(work.stored, work.items)
                 ran = self._run_parts(run, turns, parts)
-                if ran.left or run.resting:
+                if ran.left or (run.before is not None and run.resting):
                     return self._leave(run, ran, requests, put_off)
                 if ran.expected <= ALARMING * self._tools.merged_most:
                     ran = replace(ran, expected=0)
@@ -402,11 +300,11 @@ class Processor:
 
     def _begin(
         self, work: ChunkMessage, turns: Turns | None, started: float, *, is_suspect: bool, came_before: bool
-    ) -> _Run | None:
+    ) -> Run | None:
         """Find what the chunk came to before, and who is called now. None: nothing is to be done."""
         tools, before, extends = self._tools, None, None
         workload = tools.workloads.find(work.workload)
-        row = self._find_aside(work) if work.aside else None
+        row = find_aside(tools.ledger, work) if work.aside else None
         if work.aside:
             if row is None or self._is_extended(work, row):
                 return None
@@ -424,51 +322,15 @@ class Processor:
         calls = Calls(service, turns, partial(self._is_halted, work), tools.clock.monotonic, tools.pause)
         most = work.items if row is None else row.aside
         is_suspect = is_suspect or (before is not None and before.is_alone)
-        return _Run(work, workload, calls, started, before, chosen, extends, most, is_suspect)
+        return Run(work, workload, calls, started, before, chosen, extends, most, is_suspect)
 
-    def _leave(self, run: _Run, ran: Ran, requests: RequestTally, put_off: int) -> _Failing:
-        """Judge those that are left of a run, and keep what the others came to."""
-        now, calls = self._tools.clock.now().timestamp(), run.calls
-        since = 0 if run.before is None else run.before.since
-        # The notes are read from the third delivery on.
-        put_off = max(put_off, since > 0)
-        uncalled = sum(is_uncalled(one.error) for one in ran.left)
-        ended = ran.accepted.items + ran.rejected.items
-        outcome = judge_left(
-            ran.left,
-            run.waits,
-            run.resting,
-            ended=ended,
-            has_called=uncalled < run.items,
-            is_outage=calls.is_outage,
-            rest=calls.rest,
-            since=since,
-            now=now,
-            most=self._deliveries.policy.later,
-            put_off=put_off,
-        )
-        has_passed = len(ran.left) < run.items
-        if has_passed or (outcome.waits and outcome.left != run.waits):
-            since = since or (int(now) if outcome.waits else 0)
-            # Without it, the next try calls all of them again.
-            with suppress(StorageUnavailableError):
-                took = self._count_milliseconds(run)
-                self._tools.so_far.put(
-                    run.work, ran, outcome.left, since, took, run.before, run.extends, is_alone=run.is_suspect
-                )
-        _raise_halted(ran)
-        if not ran.left:
-            # The others are not due.
-            raise PutOffError(outcome.seconds)
-        errors = sorted(ran.left, key=lambda one: rank_failure(one.error))
-        # Its result waits for them. At its last try, a chunk of which few fail ends with the others.
-        some_passed = len(outcome.left) < run.most
-        is_few = some_passed and ran.pieces is not None and len(ran.left) <= MOST_LEFT
-        is_few = is_few and not outcome.is_endless
-        error = first_of(errors, run.work.items)
-        return _Failing(run, error, outcome, ran, is_few, charges(requests), put_off)
+    def _leave(self, run: Run, ran: Ran, requests: RequestTally, put_off: int) -> Failing:
+        tools, milliseconds = self._tools, self._count_milliseconds(run)
+        now, most = tools.clock.now().timestamp(), self._deliveries.policy.later
+        failing = leave(run, ran, tools.so_far, now=now, most=most, milliseconds=milliseconds, put_off=put_off)
+        return replace(failing, requests=charges(requests))
 
-    def _set_aside(self, work: ChunkMessage, attempt: Attempt, failing: _Failing) -> bool:
+    def _set_aside(self, work: ChunkMessage, attempt: Attempt, failing: Failing) -> bool:
         """End the chunk with those that passed, and park the others one by one. False: that fails for a reason of its own."""
         run, ran, tools, delivery = failing.run, failing.ran, self._tools, attempt.delivery
         try:
@@ -488,16 +350,6 @@ class Processor:
         self._deliveries.forget(attempt.note, delivery.count)
         return True
 
-    def _find_aside(self, work: ChunkMessage) -> ChunkRow | None:
-        """Return the credited row of a chunk of which transactions are set aside. None: all have passed, or ran again."""
-        row = find_done(self._tools.ledger, work.job, work.chunk, work.revision)
-        if row is None:
-            found = (
-                f"could not replay what was set aside of chunk {work.chunk} of job {work.job!r}: it is not credited yet"
-            )
-            raise NoSlotError(found, waits_for="the result of its chunk")
-        return row if row.aside and row.revision == work.revision else None
-
     def _is_extended(self, work: ChunkMessage, row: ChunkRow) -> bool:
         """Check whether a result that extends the row's is stored, because its message may not have arrived. Report it."""
         stored = self._tools.results.find(work, row.hash)
@@ -509,18 +361,18 @@ class Processor:
         """Store a result that is too large for its message. Return the one that is stored, which another run may have made."""
         return packed.stored if packed.travels else self._tools.results.put(packed)
 
-    def _report(self, run: _Run, stored: StoredResult, packed: PackedResult, requests: Mapping[str, int]) -> None:
+    def _report(self, run: Run, stored: StoredResult, packed: PackedResult, requests: Mapping[str, int]) -> None:
         # With the writing of its result, as of a chunk without a failure.
         milliseconds = self._count_milliseconds(run)
         self._send_done(run.work, stored, packed if packed.travels else None, milliseconds, dict(requests))
         self._count(run, stored.result, self._tools.clock.monotonic() - run.started)
 
-    def _count_milliseconds(self, run: _Run) -> int:
+    def _count_milliseconds(self, run: Run) -> int:
         """Return how long this try took until now, with those before it."""
         before = 0 if run.before is None else run.before.milliseconds
         return round((self._tools.clock.monotonic() - run.started) * 1000) + before
 
-    def _run_parts(self, run: _Run, turns: Turns | None, parts: Iterable[list[bytes]]) -> Ran:
+    def _run_parts(self, run: Run, turns: Turns | None, parts: Iterable[list[bytes]]) -> Ran:
         """Run the chunk, or those of its transactions that are called now."""
         limits, work, workload, before = self._tools.limits, run.work, run.workload, run.before
         first = work.first_id
@@ -535,7 +387,7 @@ class Processor:
             )
         return ran if before is None else before.add(workload, ran, run.resting)
 
-    def _count(self, run: _Run, result: ChunkResult, seconds: float) -> None:
+    def _count(self, run: Run, result: ChunkResult, seconds: float) -> None:
         """Count a result, but for those that were counted with the result that it extends."""
         add, workload, credited = self._tools.telemetry.add, run.work.workload, run.before if run.work.aside else None
         add(metrics.CHUNK_SECONDS, seconds, workload=workload)
@@ -612,13 +464,6 @@ class Processor:
 
     def _count_parked(self, work: ChunkMessage) -> None:
         self._tools.telemetry.add(metrics.CHUNKS, workload=work.workload, outcome="parked")
-
-
-def _raise_halted(ran: Ran) -> None:
-    """Raise the error of a run that was halted: those that were not called have not failed."""
-    for one in ran.left:
-        if isinstance(one.error, HaltedError):
-            raise one.error
 
 
 def _read(delivery: Delivery) -> Work:

@@ -5,7 +5,7 @@ are left. So one that passed is not called again.
 
 Of those that are left it has how often they waited, and until when. `judge_left` decides by that.
 
-The partial is in pieces, one for each row of neighbours that passed. When those between have passed too, neighbouring pieces
+The partial is in pieces, and the lines are in rows, one for each row of neighbours that passed. When those between have passed too, neighbouring pieces
 are merged, in the order of the transactions, as in a run without a failure.
 
 No count depends on this blob. Without it, or if the workload cannot read its pieces any more, the whole chunk runs again.

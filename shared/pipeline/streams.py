@@ -163,7 +163,7 @@ class LineRows:
 
 
 def join_rows(rows: Mapping[int, Stream]) -> dict[str, Stream]:
-    """Return the lines of all rows as the streams of a result, in the order of the transactions. None, if there are none."""
+    """Return the lines of all rows as the stream of a result, in the order of the transactions. Without rows it has none."""
     if len(rows) > 1:
         writer = StreamWriter()
         for _, row in sorted(rows.items()):

@@ -10,7 +10,7 @@ from shared.errors import SluiceError
 from shared.grammar import Rate, read_limits
 from shared.ledger import MERGED_MOST
 from shared.payload import MIB
-from shared.pipeline import count_seconds, find_slow
+from shared.pipeline import count_seconds
 from shared.promises.measure import RANDOM_SEED, Measured, measure
 from shared.promises.promises import PROMISES, RUNS, Finding, Promise, State, attempt
 from shared.promises.subject import Elsewhere, Subject
@@ -101,10 +101,8 @@ def _check(
         reasons = ", ".join(sorted(measured.rejected))
         found = f"all {measured.lines:,} lines were rejected: {reasons}" if measured.lines else "there is no line"
         return Report((Finding("tried", _TRIED, State.BROKEN, found),), measured)
-    limits, items = _limits(subject), subject.settings.get("SLUICE_CHUNK_ITEMS", "")
-    slow = measured.slow or find_slow(limits, int(items) if items.isdecimal() else None)
-    trials = [_judge("speed", _SPEED, slow), _judge("size", _SIZE, measured.large)]
-    return Report((*_try_all(subject, measured.sample, say), *trials), measured, limits=limits)
+    trials = [_judge("speed", _SPEED, measured.slow), _judge("size", _SIZE, measured.large)]
+    return Report((*_try_all(subject, measured.sample, say), *trials), measured, limits=_limits(subject))
 
 
 def _limits(subject: Subject) -> Mapping[str, Rate]:

@@ -32,7 +32,7 @@ def main(storage, container):
         clock = SystemClock()
         limits = CallLimits(BlobSlots(connections.blobs.get_container_client(container), clock), clock, {})
         while True:
-            with suppress(NoSlotError), limits.pace(Calling(), len(LINES)) as turns:
+            with suppress(NoSlotError), limits.pace(Calling()) as turns:
                 begin = turns.begin
 
                 def begin_and_say(begin=begin):

@@ -13,7 +13,7 @@ from shared.errors import NoSlotError, StorageUnavailableError, WorkloadsRefused
 from shared.grammar import MOST_CALLS, Rate, read_rate
 from shared.payload import Limits
 from shared.pipeline.alone import Alone
-from shared.pipeline.call_limits import CHUNK_SECONDS, CallLimits, check_limits, count_seconds, cut_lots
+from shared.pipeline.call_limits import CallLimits, check_limits, cut_lots
 from shared.workloads.isolate import DELIVERY_SECONDS, Calls, is_uncalled
 from shared.workloads.registry import Workloads, isolate_lines, run_lines
 from tests.dequeue.memory_queue import ManualClock
@@ -85,7 +85,7 @@ def test_lots_add_up_to_the_rate_and_those_of_two_rates_to_the_higher_one(calls)
 def test_one_process_has_nearly_the_whole_rate_and_never_more():
     """More than 75 of 100 a second, for it gives a lot back now and then."""
     fleet = Fleet()
-    with fleet.process().pace(fleet.workload, 1000) as turns:
+    with fleet.process().pace(fleet.workload) as turns:
         fleet.call(turns, 6000)
     assert fleet.most() <= 100
     assert 6000 / (fleet.times[-1] - fleet.times[0]) >= 75
@@ -97,37 +97,24 @@ def test_one_process_has_nearly_the_whole_rate_and_never_more():
 def test_calls_of_a_dead_process_and_of_the_next_one_are_within_the_rate(begun):
     """It dies at any call. Its lots are free when their leases end, and are used again."""
     fleet = Fleet()
-    dead = fleet.process().pace(fleet.workload, 1000)
+    dead = fleet.process().pace(fleet.workload)
     fleet.call(dead.__enter__(), begun)
     # The clock has gone on when the next one comes: its leases have not ended.
-    with fleet.process().pace(fleet.workload, 1000) as turns:
+    with fleet.process().pace(fleet.workload) as turns:
         fleet.call(turns, 1500)
     assert fleet.most() <= 100
     last = fleet.times[-500:]
     assert 500 / (last[-1] - last[0]) >= 75
 
 
-def test_a_chunk_that_needs_more_than_its_one_small_lot_waits_for_the_next_one():
-    """The turn of the small lot comes and stays, and is no reason to wake."""
-    fleet = Fleet()
-    lots = cut_lots(Rate(100, 1))
-    for number, calls in enumerate(lots):
-        if calls != min(lots):
-            fleet.lots.lease_lot("bank", number)
-    with fleet.process().pace(fleet.workload, 1000) as turns:
-        fleet.call(turns, 1)
-    # When the leases of the dead have ended.
-    assert 10 < fleet.times[0] < 40
-
-
-def test_a_process_that_has_all_gives_back_what_its_chunk_does_not_need():
+def test_a_process_that_has_all_gives_one_back_now_and_then():
     """Another one, which comes later, gets some of it, and both keep within the rate."""
     fleet = Fleet()
-    with fleet.process().pace(fleet.workload, 1000) as turns:
+    with fleet.process().pace(fleet.workload) as turns:
         fleet.call(turns, 500)
         assert len(fleet.lots.list_leased_lots("bank")) == 7
         second = CallLimits(fleet.lots, fleet.clock, {}, pause=lambda _seconds: fleet.call(turns, 1))
-        with second.pace(fleet.workload, 1000) as others:
+        with second.pace(fleet.workload) as others:
             while not others.begin():
                 others.wait()
             fleet.times.append(fleet.clock.monotonic())
@@ -137,10 +124,10 @@ def test_a_process_that_has_all_gives_back_what_its_chunk_does_not_need():
 def test_a_chunk_that_finds_every_lot_taken_is_delivered_again():
     """It has made no call. The other chunk goes on meanwhile."""
     fleet = Fleet("16/s")
-    with fleet.process().pace(fleet.workload, 1000) as turns:
+    with fleet.process().pace(fleet.workload) as turns:
         second = CallLimits(fleet.lots, fleet.clock, {}, pause=lambda _seconds: fleet.call(turns, 1))
         found = pytest.raises(NoSlotError, match=r"other processes have the calls of the limit bank \(16/s\)")
-        with found, second.pace(fleet.workload, 1000):
+        with found, second.pace(fleet.workload):
             pytest.fail("it began")
     assert fleet.most() <= 16
 
@@ -148,7 +135,7 @@ def test_a_chunk_that_finds_every_lot_taken_is_delivered_again():
 def test_all_is_given_back_at_the_end():
     """The next process need not wait for the end of a lease."""
     fleet = Fleet()
-    with fleet.process().pace(fleet.workload, 1000) as turns:
+    with fleet.process().pace(fleet.workload) as turns:
         fleet.call(turns, 200)
     assert fleet.lots.list_leased_lots("bank") == frozenset()
 
@@ -167,9 +154,9 @@ def test_a_lost_storage_costs_no_call_while_a_lot_is_in_hand():
 
     fleet = Fleet("40/s")
     lots = Lost(fleet.clock)
-    with fleet.process(lots).pace(fleet.workload, 100) as turns:
+    with fleet.process(lots).pace(fleet.workload) as turns:
         fleet.call(turns, 100)
-    with pytest.raises(StorageUnavailableError), fleet.process(lots).pace(fleet.workload, 100):
+    with pytest.raises(StorageUnavailableError), fleet.process(lots).pace(fleet.workload):
         pytest.fail("it began")
 
 
@@ -177,7 +164,7 @@ def test_a_call_has_a_turn_of_each_of_its_limits():
     """The slower one decides."""
     fleet = Fleet()
     fleet.workload.limits = {"bank": "100/s", "mail": "30/min"}
-    with fleet.process().pace(fleet.workload, 20) as turns:
+    with fleet.process().pace(fleet.workload) as turns:
         fleet.call(turns, 90)
     assert fleet.most(60) <= 30
     assert 90 / (fleet.times[-1] - fleet.times[0]) >= 75 / 100 * 30 / 60
@@ -187,7 +174,7 @@ def test_a_setting_replaces_the_rate():
     """That of the class is not used."""
     fleet = Fleet()
     process = CallLimits(fleet.lots, fleet.clock, {"bank": read_rate("bank", "10/s")}, pause=fleet.clock.advance)
-    with process.pace(fleet.workload, 1000) as turns:
+    with process.pace(fleet.workload) as turns:
         fleet.call(turns, 50)
     assert fleet.most() <= 10
 
@@ -198,12 +185,12 @@ def test_one_chunk_is_inside_one_waits_and_a_third_is_delivered_again():
     limits, entered, may_end, second = fleet.process(), Event(), Event(), []
 
     def first():
-        with limits.pace(fleet.workload, 1000):
+        with limits.pace(fleet.workload):
             entered.set()
             may_end.wait()
 
     def wait():
-        with limits.pace(fleet.workload, 1000):
+        with limits.pace(fleet.workload):
             second.append(fleet.lots.requests)
 
     runs = [Thread(target=first), Thread(target=wait)]
@@ -211,7 +198,7 @@ def test_one_chunk_is_inside_one_waits_and_a_third_is_delivered_again():
     entered.wait()
     runs[1].start()
     until(lambda: limits._known["bank"][0]._here == 2)
-    with pytest.raises(NoSlotError, match="two chunks"), limits.pace(fleet.workload, 1000):
+    with pytest.raises(NoSlotError, match="two chunks"), limits.pace(fleet.workload):
         pytest.fail("it began")
     requests = fleet.lots.requests
     may_end.set()
@@ -227,9 +214,9 @@ def test_a_second_chunk_does_not_wait_for_ever():
     fleet = Fleet()
     limits = fleet.process(waits=0)
     with (
-        limits.pace(fleet.workload, 1000),
+        limits.pace(fleet.workload),
         pytest.raises(NoSlotError, match="a chunk with this limit runs here"),
-        limits.pace(fleet.workload, 1000),
+        limits.pace(fleet.workload),
     ):
         pytest.fail("it began")
 
@@ -240,7 +227,7 @@ def test_each_call_waits_for_its_turn(kind):
     fleet, workload, each = Fleet(), kind(), []
     # One lot: no two of its turns come at once.
     workload.limits = {"bank": "16/s"}
-    with fleet.process().pace(workload, len(LINES)) as turns:
+    with fleet.process().pace(workload) as turns:
         begin = turns.begin
 
         def count():
@@ -267,7 +254,7 @@ def test_no_wait_outlives_its_chunk():
     """Lots are given back when no thread takes any."""
     fleet, workload = Fleet("2/s"), Failing()
     workload.limits = {"bank": "2/s"}
-    with fleet.process().pace(workload, 10) as turns:
+    with fleet.process().pace(workload) as turns:
         ran = isolate_lines(workload, LINES, range(1, 1 + len(LINES)), calls=Calls(turns=turns))
     assert ran.left
     assert fleet.lots.list_leased_lots("bank") == frozenset()
@@ -341,22 +328,12 @@ def test_a_chunk_that_may_not_begin_is_never_parked(limited):
     assert noted.words == "waits for the limit bank (16/s)"
 
 
-def test_a_limit_at_which_no_chunk_ends_in_time_stops_the_start():
-    """The error has the number that helps, and with it the app starts."""
-    workloads = Workloads([type("Slow", (Limited,), {"limits": {"bank": "30/min"}})()])
-    with pytest.raises(WorkloadsRefusedError, match=r"takes 2,120 s, .*: set SLUICE_CHUNK_ITEMS to 84 or less"):
-        check_limits(workloads, {}, None)
-    check_limits(workloads, {}, 84)
-    check_limits(workloads, {"bank": Rate(100, 1)}, None)
-    assert count_seconds(Rate(30, 60), 84) <= CHUNK_SECONDS < count_seconds(Rate(30, 60), 85)
-
-
 def test_a_limit_at_which_a_delivery_ends_before_its_first_call_stops_the_start():
     """Each delivery waits for one distance first, and begins no call after a minute. So a chunk would never end."""
     workloads = Workloads([Limited()])
     with pytest.raises(WorkloadsRefusedError, match=r"of 1/min no call begins within the 60 s .*: take 2/min or more"):
-        check_limits(workloads, {"bank": Rate(1, 60)}, 1)
-    check_limits(workloads, {"bank": Rate(2, 60)}, 1)
+        check_limits(workloads, {"bank": Rate(1, 60)})
+    check_limits(workloads, {"bank": Rate(2, 60)})
     fleet = Fleet("2/min")
     began = fleet.clock.monotonic()
     with fleet.process().pace(fleet.workload, 1) as turns:
@@ -367,7 +344,7 @@ def test_a_limit_at_which_a_delivery_ends_before_its_first_call_stops_the_start(
 def test_a_setting_of_a_limit_that_no_workload_has_stops_the_start():
     """It names those that there are."""
     with pytest.raises(WorkloadsRefusedError, match=r"names the limit bnak, .*known: bank"):
-        check_limits(Workloads([Limited()]), {"bnak": Rate(100, 1)}, None)
+        check_limits(Workloads([Limited()]), {"bnak": Rate(100, 1)})
 
 
 @pytest.fixture(params=["memory", "storage"])

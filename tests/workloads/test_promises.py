@@ -295,13 +295,23 @@ def test_a_report_says_how_long_limits_take():
     assert "  limit bank: 100/s, so a million transactions take 2.9 hours; the trials called without it" in str(report)
 
 
-def test_a_limit_at_which_no_chunk_ends_is_found():
-    """The app would not start with it."""
-    report = check(limited("30/min"))
-    assert named(report) == ["speed"], report
-    assert report.findings[0].found.startswith(
-        "at the limit bank of 30/min a chunk of 1,000 transactions takes 2,120 s"
-    )
+@pytest.mark.parametrize("rate", ["-1/s", "0/s", "1/h", "1601/s", 100])
+def test_a_wrong_limit_is_found(rate):
+    """As the start of the app says it."""
+    report = check(limited(rate))
+    assert named(report) == ["usable"]
+    assert f"the limit bank is '{rate}', expected 1 to 1600 calls in a second or a minute" in report.findings[0].found
+
+
+def test_a_wait_of_a_year_is_found():
+    """It is a fault of the transaction for which it was said."""
+
+    class Patient(faulty.Shops):
+        def map(self, sale, number):
+            return Later(365 * 86_400) if sale.amount == 9 else super().map(sale, number)
+
+    (finding,) = check(Patient(), [b'{"shop":"a","amount":"1"}', b'{"shop":"a","amount":"9"}']).findings
+    assert "Later was given 31536000, expected seconds as a number from 0 to 86400" in finding.found
 
 
 def test_limits_with_map_many_are_found():

@@ -103,7 +103,7 @@ def _workloads(settings: Mapping[str, str], app: Path | None) -> Finding:
     kind, name = "setting", "SLUICE_WORKLOADS"
     try:
         parsed = Settings.parse(settings)
-        check_limits(Workloads.load(parsed.workloads, settings), parsed.limits, parsed.chunk_items)
+        check_limits(Workloads.load(parsed.workloads, settings), parsed.limits)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - user code, which may raise anything
         if app is None:
             return _unchecked(kind, name, f"needs the app's code: type it in its folder ({first_line(error)})")
