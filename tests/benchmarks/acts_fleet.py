@@ -249,7 +249,7 @@ def wake(fleet: Fleet) -> Iterator[Row]:
 
 def pause(fleet: Fleet, seconds: float) -> Iterator[Row]:
     """Pause a job, end every process, wait, resume it, and compare it with one that was not paused."""
-    items = 8 * TASKS
+    items = 30 * TASKS
     fleet.run("plain", items)
     numbers = fleet.submit("paused", items)
     fleet.wait_for_work(numbers, 2 * TASKS)
