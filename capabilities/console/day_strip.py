@@ -156,7 +156,7 @@ def _value(kind: _Kind, point: Point | None) -> float:
 
 
 class _Work(NamedTuple):
-    """The points of a time, and when there was none."""
+    """The points of a time, and its gaps."""
 
     points: Sequence[PointAt]
     missed: Sequence[Gap]

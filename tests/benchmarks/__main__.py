@@ -29,6 +29,7 @@ BENCHMARKS = (
     "console",
     "command_start",
     "causes",
+    "first_page",
     "throttled",
     "storm",
     "ids",

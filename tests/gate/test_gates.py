@@ -530,7 +530,7 @@ def test_a_name_without_a_blob_that_holds_work_needs_a_person(house, gate, queue
     """From ten minutes on, with the name that was perhaps meant. Closing it registers the name, and ends that."""
     house.gate_operator.close(gate, by="ann")
     assert house.gates.read(gate).changes[0].by == "ann"
-    slip = f"{gate[:-2]}{gate[-1]}{gate[-2]}"
+    slip = f"{gate}s"
     for name in (gate, slip):
         house.held_work.hold(name, f"of-{name}", queue.queue_name, "one")
     needs = lambda: [one for one in house.watch.read().needs if one.about in {gate, slip}]  # noqa: E731 - used twice
