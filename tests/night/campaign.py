@@ -19,13 +19,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from importlib import import_module
+from importlib.util import find_spec
 
-import pyarrow as pa
 from azure.data.tables import TableServiceClient
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
-from pyarrow import parquet
 
 from sluice.publish import Connections, Publisher
 from tests.chaos.stack import wait_until
@@ -38,6 +38,8 @@ from tools.local.paths import ROOT
 
 #: The gate of the night's rating jobs, the gate that a timetable opens, and the rooms of the day's.
 GATE, TIMED, ROOMS = "nightly", "timed", tuple(f"r{number:02}" for number in range(20))
+#: The files of the rating jobs; few environments can write Parquet.
+FORMS = ("parquet" if find_spec("pyarrow") else "ndjson", "ndjson.gz", "csv", "ndjson")
 #: What may happen to one transaction, and ends in being mended and replayed.
 FAULTS = ("raise", "exit", "cancel", "die")
 #: Pointers that stay, since they bring what is removed later.
@@ -174,7 +176,7 @@ class Night:
 
     def rate(self, size):
         """Rating files wait for the gate, which opens by a plan; then one is paused for a while and one is stopped."""
-        for number, form in enumerate(("parquet", "ndjson.gz", "csv", "ndjson")):
+        for number, form in enumerate(FORMS):
             end = "stopped" if number == 3 else "complete"
             sent = usages(f"rate-{number}", self.dice.random(), size, do="slow" if number in {0, 3} else "")
             self.submit(Job(f"rate-{number}", sent, end=end), "--gate", GATE, form=form)
@@ -637,8 +639,8 @@ def written(sent, form):
         writer.writerows(sent)
         return made.getvalue().encode()
     if form == "parquet":
-        made = io.BytesIO()
-        parquet.write_table(pa.Table.from_pylist(sent), made)
+        made, arrow = io.BytesIO(), import_module("pyarrow")
+        import_module("pyarrow.parquet").write_table(arrow.Table.from_pylist(sent), made)
         return made.getvalue()
     text = b"".join(json.dumps(usage, separators=(",", ":")).encode() + b"\n" for usage in sent)
     return gzip.compress(text) if form.endswith("gz") else text
