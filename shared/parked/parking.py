@@ -307,8 +307,13 @@ class Deliveries:
     def __init__(self, attempts: Attempts, parking: Parking, policy: PoisonPolicy = DEFAULT_POLICY) -> None:
         self._attempts, self._parking, self.policy = attempts, parking, policy
 
-    def begin(self, stage: str, delivery: Delivery, note: str, *, can_run_alone: bool = False) -> Attempt:
-        """Begin an attempt. A message that killed its workers is known here, from the notes of its deliveries."""
+    def begin(
+        self, stage: str, delivery: Delivery, note: str, *, can_run_alone: bool = False, is_step: bool = False
+    ) -> Attempt:
+        """Begin an attempt. A message that killed its workers is known here, from the notes of its deliveries.
+
+        `is_step`: whether it is a step of a finish, in which its process may well die of others.
+        """
         count, policy = delivery.count, self.policy
         attempt = Attempt(deliveries=self, stage=stage, delivery=delivery, note=note, verdict=Done())
         # Before this delivery there is no note that counts: no request.
@@ -317,9 +322,9 @@ class Deliveries:
         deaths = count_deaths(marks, count) if marks else 0
         if can_run_alone:
             attempt.is_suspect = deaths > 0
-        elif deaths and policy.is_killer(deaths, count):
+        elif deaths and policy.is_killer(deaths, count, is_step=is_step):
             # Before any work: it would be the next death.
-            found = f"at least {policy.deaths} of the {count - 1} deliveries before this one ended with the process"
+            found = f"at least {policy.most_deaths(is_step=is_step)} of the {count - 1} deliveries before this one ended with the process"
             attempt.verdict = Park(KillerError(found))
             return attempt
         if count >= policy.noted_from:

@@ -332,9 +332,11 @@ class PoisonPolicy:
     alone_seconds: int = 300
     still_seconds: int = 60
     #: Any other message parks before its work if so many deliveries began and never ended, and if an unknown failure would
-    #: park it now. Fewer can come from others: a step of a finish takes up to a minute, and where an instance ends each 20
-    #: seconds, three of four deliveries die of that.
-    deaths: int = 10
+    #: park it now. Fewer can come from an outage that kept an end from being noted.
+    deaths: int = 3
+    #: A step of a finish, which takes up to a minute, parks after so many. Where an instance ends each 20 seconds, three of
+    #: four of its deliveries die of that.
+    step_deaths: int = 10
     #: A job pauses when more than this share of its chunks, and more than this number, are parked.
     pause_share: float = 0.2
     pause_chunks: int = 5
@@ -346,9 +348,13 @@ class PoisonPolicy:
         """Return whether a failure of this nature, at this delivery of its message, parks it."""
         return nature is Nature.PERMANENT or (nature is Nature.UNKNOWN and delivery >= self.deliveries)
 
-    def is_killer(self, deaths: int, delivery: int) -> bool:
+    def most_deaths(self, *, is_step: bool) -> int:
+        """Return how many deliveries of a message may end with the process before it parks."""
+        return self.step_deaths if is_step else self.deaths
+
+    def is_killer(self, deaths: int, delivery: int, *, is_step: bool = False) -> bool:
         """Return whether a message parks before any work, because so many deliveries ended with the process."""
-        return delivery >= self.deliveries and deaths >= self.deaths
+        return delivery >= self.deliveries and deaths >= self.most_deaths(is_step=is_step)
 
     def pauses(self, parked: int, chunks: int) -> bool:
         """Return whether a job of so many chunks pauses instead of parking everything."""

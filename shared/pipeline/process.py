@@ -206,8 +206,10 @@ class Processor:
         return True
 
     def _attempt(self, work: Work, delivery: Delivery) -> None:
-        can_run_alone = isinstance(work, ChunkMessage)
-        attempt = self._deliveries.begin(_stage(work), delivery, _note(work), can_run_alone=can_run_alone)
+        can_run_alone, is_step = isinstance(work, ChunkMessage), isinstance(work, FinishStep)
+        attempt = self._deliveries.begin(
+            _stage(work), delivery, _note(work), can_run_alone=can_run_alone, is_step=is_step
+        )
         came_before = delivery.count > 1 or (isinstance(work, ChunkMessage) and work.again and not work.aside)
         failing = self._try(attempt, work, came_before=came_before)
         if isinstance(attempt.verdict, Park) and self._is_parked_apart(work, attempt, failing):

@@ -108,11 +108,16 @@ def test_a_killer_has_left_enough_deliveries_without_an_end(deaths, delivery):
     assert POLICY.is_killer(deaths, delivery) is (delivery >= POLICY.deliveries and deaths >= POLICY.deaths)
 
 
-def test_a_message_that_dies_each_time_is_a_killer_and_one_that_dies_of_others_mostly_is_not():
-    """A step of a finish that takes as long as its instances live dies half of the time: ten times in twelve deliveries is rare."""
-    last = POLICY.noted_from + POLICY.deaths
-    assert POLICY.is_killer(len(range(POLICY.noted_from, last)), last)
-    assert not POLICY.is_killer(POLICY.deaths - 1, last)
+def test_a_message_that_dies_each_time_is_a_killer_by_the_fifth_delivery():
+    """The deliveries that are noted before it suffice."""
+    assert POLICY.is_killer(len(range(POLICY.noted_from, POLICY.deliveries)), POLICY.deliveries)
+
+
+def test_a_step_of_a_finish_that_dies_of_others_mostly_is_no_killer():
+    """One that takes as long as its instances live dies half of the time: ten times in twelve deliveries is rare."""
+    last = POLICY.noted_from + POLICY.step_deaths
+    assert POLICY.is_killer(len(range(POLICY.noted_from, last)), last, is_step=True)
+    assert not POLICY.is_killer(POLICY.step_deaths - 1, last, is_step=True)
 
 
 def raised(error):
@@ -278,11 +283,11 @@ def attempt(notes, count, error=None, *, policy=POLICY, is_back=lambda _error: F
 
 def test_the_verdict_on_a_killer_comes_before_any_work():
     """The work would be the next death. The notes stay until the entry is parked: a crash before that must find them."""
-    notes = Notes(begun=range(POLICY.noted_from, POLICY.noted_from + POLICY.deaths))
-    parked, worked = attempt(notes, POLICY.noted_from + POLICY.deaths)
+    notes = Notes(begun=range(POLICY.noted_from, POLICY.deliveries))
+    parked, worked = attempt(notes, POLICY.deliveries)
     assert [type(error) for error in parked.errors] == [KillerError]
     assert not worked
-    assert len(parked.noted) == POLICY.deaths
+    assert len(parked.noted) == POLICY.deliveries - POLICY.noted_from
     assert notes.rows == {}
 
 

@@ -336,7 +336,7 @@ def test_a_limit_at_which_a_delivery_ends_before_its_first_call_stops_the_start(
     check_limits(workloads, {"bank": Rate(2, 60)})
     fleet = Fleet("2/min")
     began = fleet.clock.monotonic()
-    with fleet.process().pace(fleet.workload, 1) as turns:
+    with fleet.process().pace(fleet.workload) as turns:
         fleet.call(turns, 1)
     assert fleet.times[0] - began < DELIVERY_SECONDS
 
