@@ -65,14 +65,23 @@ from shared.parked import (
     transactions_key,
 )
 from shared.payload import Limits, ReadChunk
-from shared.pipeline.alone import RunAlone
-from shared.pipeline.aside import TRANSACTIONS, Failing, Run, find_aside, judge_failing, leave, resume_from, set_aside
+from shared.pipeline.failing.alone import RunAlone
+from shared.pipeline.failing.aside import (
+    TRANSACTIONS,
+    Failing,
+    Run,
+    find_aside,
+    judge_failing,
+    leave,
+    resume_from,
+    set_aside,
+)
+from shared.pipeline.failing.put_off import choose_due, seconds_until
+from shared.pipeline.failing.so_far import SoFarStore
+from shared.pipeline.failing.work_stages import FINISH, PROCESS, make_parked_result
 from shared.pipeline.outputs import Ran, run_in_parts
-from shared.pipeline.put_off import choose_due, seconds_until
 from shared.pipeline.results import ChunkResult, PackedResult, ResultStore, SendResult, StoredResult, pack_result
 from shared.pipeline.settle import is_chunk_done
-from shared.pipeline.so_far import SoFarStore
-from shared.pipeline.work_stages import FINISH, PROCESS, make_parked_result
 from shared.refusals import DeliveryReason, refuse
 from shared.telemetry import SILENT, Piece, Telemetry, events, metrics, tell
 from shared.versions import LOOKS, check_message

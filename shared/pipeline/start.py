@@ -53,10 +53,10 @@ from shared.messages import DispatchMessage, encode
 from shared.parked import FailedAttempt, chunk_of_key
 from shared.pending import DEADLINE_POINTER, DISPATCH_POINTER, JOB_POINTER, PendingTable, Pointer
 from shared.pipeline.dispatch import CURSOR_EVERY, Dispatcher, wake_nobody
-from shared.pipeline.fair import FEW
-from shared.pipeline.feed import must_call
+from shared.pipeline.feeding.fair import FEW
+from shared.pipeline.feeding.feed import must_call
+from shared.pipeline.feeding.ready import ReadyJob, ReadyTable
 from shared.pipeline.plan import Plan
-from shared.pipeline.ready import ReadyJob, ReadyTable
 from shared.signals import CallFeeder
 from shared.telemetry import events, tell
 from shared.topology import submission_queue

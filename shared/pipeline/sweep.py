@@ -75,11 +75,11 @@ from shared.pending import (
     Pointer,
     point_at_work,
 )
-from shared.pipeline.cleanup import Retention
 from shared.pipeline.dispatch import FinishCall
+from shared.pipeline.lineage.stretching import Stretching
+from shared.pipeline.removal.cleanup import Retention
 from shared.pipeline.results import QUEUE
 from shared.pipeline.start import Placed, Starter, leave_to_gate, point_to_start
-from shared.pipeline.stretching import Stretching
 from shared.telemetry import describe_error, events, place, tell
 
 #: Seconds for which a reading counts: less than from tick to tick, and longer than a tick follows jobs.

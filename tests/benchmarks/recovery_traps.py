@@ -13,7 +13,7 @@ from capabilities.registration.seat_flows import SeatFlows
 from capabilities.registration.verbs import Registration
 from shared.gate import Batches, outflow
 from shared.pipeline import Arrivals, Finisher, Processor, Settler
-from shared.pipeline.feed import _Feeding
+from shared.pipeline.feeding.feed import _Feeding
 from shared.processes import Outgoing
 from shared.readmodels import Projector
 from tests.chaos.unsteady import NOTES, Notes, Unsteady

@@ -34,8 +34,8 @@ SHORTCUTS = {
     "shared.azure.connections.PAUSE": 0.001,
     "shared.parked.parking._HIDDEN": HIDDEN,
     # Lots of one call, taken in an order that each run has.
-    "shared.pipeline.call_limits.LOT": 1,
-    "shared.pipeline.call_limits.SystemRandom": partial(random.Random, 1),
+    "shared.pipeline.failing.call_limits.LOT": 1,
+    "shared.pipeline.failing.call_limits.SystemRandom": partial(random.Random, 1),
     # A function of registration rests after a failure, so that the bus does not deliver again at once.
     "capabilities.registration.flows.time": Mock(),
     # What a process does some seconds later, a run has it do when its host is idle.

@@ -107,17 +107,17 @@ from shared.pending import (
     PendingTable,
     Pointer,
 )
-from shared.pipeline.aside import TRANSACTIONS, ParkedTransaction, list_parked
+from shared.pipeline.failing.aside import TRANSACTIONS, ParkedTransaction, list_parked
+from shared.pipeline.failing.put_off import Waits
+from shared.pipeline.failing.so_far import SoFarStore
+from shared.pipeline.failing.work_stages import FINISH, PROCESS
+from shared.pipeline.feeding.ready import ReadyJob, ReadyTable
 from shared.pipeline.finish_blobs import FinishPlan, SegmentBlobs, SegmentResult, ShardResult, SpanResult
 from shared.pipeline.outputs import Outputs, PartWriter, Ran, TotalsTable, TotalsWriter, account_key, manifest_of
 from shared.pipeline.plan import PartPlace, PayloadSource, Plan, PlannedChunk, PlanStore
-from shared.pipeline.put_off import Waits
-from shared.pipeline.ready import ReadyJob, ReadyTable
 from shared.pipeline.results import BusResults, ResultStore, pack_result, read_partial, read_result, unpack_result
 from shared.pipeline.settle import SETTLE
-from shared.pipeline.so_far import SoFarStore
 from shared.pipeline.streams import LINES, PARKED, StreamWriter, split_streams
-from shared.pipeline.work_stages import FINISH, PROCESS
 from shared.processes import Commit, Event, Memento, MementoStore, TableHomes
 from shared.refusals import Reason, ResultReason
 from shared.signals import BusPermits, BusSignals, Hint

@@ -3,7 +3,7 @@
 A submission is accepted: the ready row of its job is written, perhaps a feeder is called, and the submission is deleted. A
 killed process has its submission delivered again. A call is a message with a lock: that of a killed process comes again.
 Who gets a call leases the right to feed, or finds it leased. What each of them does then is decided by
-`shared.pipeline.feed` itself. The tick is left out.
+`shared.pipeline.feeding.feed` itself. The tick is left out.
 
 Stranded: a job waits for its turn, and nothing is left that would bring a feeder.
 Restless: calls go on although nothing waits.
@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from shared.concurrency import FED_FOR, VIEW_SECONDS, FeedRow
-from shared.pipeline.feed import CALLS_AGAIN, comes_again, leaves_call, must_call
+from shared.pipeline.feeding.feed import CALLS_AGAIN, comes_again, leaves_call, must_call
 from tests.golden.values import NOON
 from tests.model.search import replaced, walk
 

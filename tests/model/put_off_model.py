@@ -2,7 +2,7 @@
 
 Each delivery reads the outcome so far, calls those that are left, and writes what it came to, by the version that it read. It
 may be killed before any of its requests. The service answers by chance, and some deliveries fall into an outage. Which are
-called and what becomes of them is decided by `shared.pipeline.put_off` itself.
+called and what becomes of them is decided by `shared.pipeline.failing.put_off` itself.
 
 From every state the service then never answers for those that failed, and that must end.
 """
@@ -13,7 +13,7 @@ from functools import cache
 from itertools import chain, combinations
 from typing import NamedTuple
 
-from shared.pipeline.put_off import Waits, choose_due, judge_left
+from shared.pipeline.failing.put_off import Waits, choose_due, judge_left
 from shared.workloads import Left
 from tests.model.search import replaced, walk
 

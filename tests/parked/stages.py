@@ -2,8 +2,8 @@
 
 from shared.parked.parking import Stages
 from shared.pipeline.accept import accept_stage
+from shared.pipeline.failing.work_stages import work_stages
 from shared.pipeline.settle import settle_stage
-from shared.pipeline.work_stages import work_stages
 from tests.ledger.memory_ledger import MemoryLedger
 
 

@@ -20,9 +20,9 @@ from shared.payload import Limits, PayloadStores, open_envelope
 from shared.pending import PendingTable
 from shared.pipeline.accept import Acceptance
 from shared.pipeline.dispatch import Dispatcher, Enclosing
+from shared.pipeline.feeding.ready import ReadyTable
 from shared.pipeline.halts import Halts
 from shared.pipeline.plan import ChunkSizes, PlanStore
-from shared.pipeline.ready import ReadyTable
 from shared.pipeline.start import Planning, Starter
 from shared.workloads.billing import Billing
 from shared.workloads.registry import Workloads

@@ -1,4 +1,4 @@
-"""Rooms that share one work queue, in virtual time. Whose chunk is put, and when, `shared.pipeline.fair` itself decides.
+"""Rooms that share one work queue, in virtual time. Whose chunk is put, and when, `shared.pipeline.feeding.fair` itself decides.
 
 Tasks take the messages of one queue in their order. A feeder puts as many as the window has room for. Its own requests take
 no time. A chunk takes its seconds, more or less by a third. One that fails hides for half a minute and comes again.
@@ -16,7 +16,7 @@ from datetime import timedelta
 from shared.concurrency import Fleet, FleetPace, Gauge, Shares
 from shared.concurrency.fleet import LOOK_EVERY, Worker
 from shared.dequeue import AGAIN_AFTER
-from shared.pipeline.fair import (
+from shared.pipeline.feeding.fair import (
     LEAST_WINDOW,
     SHORTEST_REST,
     Ring,

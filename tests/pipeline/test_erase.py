@@ -9,7 +9,7 @@ import pytest
 from shared.errors import JobStateError
 from shared.ledger.records import JobState
 from shared.pending import ERASE_POINTER
-from shared.pipeline.remains import Remains
+from shared.pipeline.removal.remains import Remains
 from shared.telemetry import events
 from tests.pipeline.test_pause import begin, look, tick
 from tests.pipeline.test_stop import announced

@@ -4,7 +4,7 @@ from collections import Counter
 from math import inf
 
 from shared.concurrency import FleetPace, RoomShare, Shares
-from shared.pipeline.fair import (
+from shared.pipeline.feeding.fair import (
     LEAST_WINDOW,
     Choice,
     Ring,

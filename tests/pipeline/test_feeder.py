@@ -13,8 +13,8 @@ from shared.errors import StorageUnavailableError
 from shared.ledger.records import JobState
 from shared.operating import explain_pace
 from shared.pipeline import start
-from shared.pipeline.fair import LEAST_WINDOW
-from shared.pipeline.feed import Fed
+from shared.pipeline.feeding.fair import LEAST_WINDOW
+from shared.pipeline.feeding.feed import Fed
 from shared.topology import rooms, submission_queue
 from tests.faults.world import SETTINGS
 from tests.pipeline.whole_app import app_in_memory

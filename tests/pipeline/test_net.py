@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 
 from shared.grammar import MOST_ROOMS, ROOMS_A_TICK
 from shared.pending import AT_ONCE, NET_POINTER, Pointer
-from shared.pipeline.cleanup import NOTED_EVERY, WATCHED_FOR, Net, rooms_in_turn
+from shared.pipeline.removal.cleanup import NOTED_EVERY, WATCHED_FOR, Net, rooms_in_turn
 
 NOW = datetime(2031, 5, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

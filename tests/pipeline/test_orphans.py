@@ -24,7 +24,7 @@ from shared.parked.parked_table import ParkedTable
 from shared.parked.parking import Parking
 from shared.payload import PayloadStore
 from shared.pending import ORPHANS_POINTER, PendingTable
-from shared.pipeline.cleanup import MARGIN, Orphans
+from shared.pipeline.removal.cleanup import MARGIN, Orphans
 from shared.refusals import Reason, refuse
 from tests.faults.plan import MODES, Fault, FaultyTransport, KilledError, Plan as FaultPlan
 from tests.gate.conftest import ManualClock

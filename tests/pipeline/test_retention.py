@@ -14,8 +14,8 @@ from shared.ledger.records import JobState
 from shared.parked.entry import EntryState
 from shared.pending import RETENTION_POINTER
 from shared.pipeline.accept import Accepted
-from shared.pipeline.cleanup import SECOND_CHECK, Retention
-from shared.pipeline.job_bytes import JobBytes
+from shared.pipeline.removal.cleanup import SECOND_CHECK, Retention
+from shared.pipeline.removal.job_bytes import JobBytes
 
 PERIOD = timedelta(days=30)
 #: A look that has all the time it wants.
@@ -224,7 +224,7 @@ def test_a_leased_result_stays_and_a_refusal_of_another_kind_keeps_the_pointer(w
     assert retention.follow(pointer, LONG)
     assert [blob.name for blob in results.list_blobs(name_starts_with=f"{world.job}/")] == [f"{world.job}/1/0"]
     lease.break_lease(0)
-    monkeypatch.setattr("shared.pipeline.job_bytes._REMOVED", frozenset())
+    monkeypatch.setattr("shared.pipeline.removal.job_bytes._REMOVED", frozenset())
     (second,) = due(world, one, 31)
     with pytest.raises(StorageUnavailableError, match="remove the blobs"):
         retention.follow(second, LONG)

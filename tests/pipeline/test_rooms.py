@@ -10,7 +10,7 @@ from shared.azure.connections import Connections
 from shared.errors import RefusedError, StorageUnavailableError
 from shared.payload import PayloadStores
 from shared.pending import AT_ONCE, ROOM_POINTER, PendingTable, Pointer
-from shared.pipeline.cleanup import LOOK_HOUR, Rooms, point_at
+from shared.pipeline.removal.cleanup import LOOK_HOUR, Rooms, point_at
 from shared.refusals import Reason
 from shared.telemetry import events
 from shared.topology import payload_container, rooms, submission_queue, topology

@@ -12,9 +12,9 @@ from shared.ledger.records import ChunkRow, ChunkState, JobState
 from shared.ledger.settlement import Fronts, Watermark
 from shared.pending import FINISH_POINTER, JOB_POINTER, Due, Followers, Pointer
 from shared.pipeline import accept, start
-from shared.pipeline.cleanup import Retention
 from shared.pipeline.dispatch import FinishCall
 from shared.pipeline.plan import PlanStore
+from shared.pipeline.removal.cleanup import Retention
 from shared.pipeline.sweep import FrontReading, Sweep
 from shared.telemetry import events
 from shared.topology import work_queue_names

@@ -2,7 +2,7 @@
 
 import faulthandler
 
-from shared.pipeline.alone_child import main
+from shared.pipeline.failing.alone_child import main
 from tests.forked import Forked
 
 

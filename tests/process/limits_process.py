@@ -12,7 +12,7 @@ from shared.azure.connections import Connections
 from shared.clock import SystemClock
 from shared.dequeue.permits import BlobSlots
 from shared.errors import NoSlotError
-from shared.pipeline.call_limits import CallLimits
+from shared.pipeline.failing.call_limits import CallLimits
 from shared.workloads.isolate import Calls
 from shared.workloads.registry import isolate_lines
 from tests.process.world import Sales

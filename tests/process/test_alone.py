@@ -23,8 +23,8 @@ from shared.parked.poison_policy import (
     nature_of,
 )
 from shared.payload import Limits
-from shared.pipeline import alone as module
-from shared.pipeline.alone import Alone, Board
+from shared.pipeline.failing import alone as module
+from shared.pipeline.failing.alone import Alone, Board
 from shared.pipeline.outputs import run_in_parts
 from shared.workloads.registry import Workloads, raise_first
 from tests.faults.memory.storage import MemoryStorage

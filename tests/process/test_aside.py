@@ -19,9 +19,9 @@ from shared.operating.job_acts import OutputKind
 from shared.operating.replay import ReplayPace, Selection
 from shared.parked.entry import EntryState, chunk_key, chunk_of_key, transactions_key
 from shared.parked.poison_policy import DEFAULT_POLICY, KillerError
+from shared.pipeline.failing.work_stages import work_stages
 from shared.pipeline.outputs import run_in_parts
 from shared.pipeline.results import ResultStore
-from shared.pipeline.work_stages import work_stages
 from shared.workloads import Line
 from tests.faults.journal import Journal
 from tests.faults.memory.storage import MemoryStorage

@@ -12,8 +12,8 @@ from shared.dequeue.permits import BlobSlots
 from shared.errors import NoSlotError, StorageUnavailableError, WorkloadsRefusedError
 from shared.grammar import MOST_CALLS, Rate, read_rate
 from shared.payload import Limits
-from shared.pipeline.alone import Alone
-from shared.pipeline.call_limits import CallLimits, check_limits, cut_lots
+from shared.pipeline.failing.alone import Alone
+from shared.pipeline.failing.call_limits import CallLimits, check_limits, cut_lots
 from shared.workloads.isolate import DELIVERY_SECONDS, Calls, is_uncalled
 from shared.workloads.registry import Workloads, isolate_lines, run_lines
 from tests.dequeue.memory_queue import ManualClock

@@ -3,7 +3,7 @@
 import pytest
 
 from shared.errors import Later, NotCalledError
-from shared.pipeline.put_off import LONGEST_OUTAGE, Waits, choose_due, judge_left, rank_failure, seconds_until
+from shared.pipeline.failing.put_off import LONGEST_OUTAGE, Waits, choose_due, judge_left, rank_failure, seconds_until
 from shared.workloads import Left
 
 NOW = 1_000_000.0

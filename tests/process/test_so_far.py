@@ -15,12 +15,12 @@ from shared.messages import PortionMessage, encode
 from shared.parked.entry import EntryState, chunk_key, job_note
 from shared.parked.poison_policy import DEFAULT_POLICY
 from shared.payload import Limits
+from shared.pipeline.failing.put_off import Waits
+from shared.pipeline.failing.so_far import SoFar, SoFarStore
+from shared.pipeline.failing.work_stages import work_stages
 from shared.pipeline.outputs import Ran, run_in_parts
-from shared.pipeline.put_off import Waits
 from shared.pipeline.results import open_content, read_result, unpack_result
-from shared.pipeline.so_far import SoFar, SoFarStore
 from shared.pipeline.streams import LINES as LINES_STREAM, join_rows, split_streams, unpack_lines
-from shared.pipeline.work_stages import work_stages
 from shared.workloads import Line, Rejected
 from shared.workloads.isolate import MOST_LEFT
 from shared.zstd import pack

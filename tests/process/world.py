@@ -26,6 +26,7 @@ from shared.parked.poison_policy import Attempts
 from shared.payload.frames import Codec, compress
 from shared.payload.payload_store import PayloadStore, PayloadStores
 from shared.payload.reading import WORK, PayloadReader
+from shared.pipeline.failing.so_far import SoFarStore
 from shared.pipeline.outputs import run_in_parts
 from shared.pipeline.process import Processor, Tools
 from shared.pipeline.results import (
@@ -38,7 +39,6 @@ from shared.pipeline.results import (
     read_result,
     unpack_result,
 )
-from shared.pipeline.so_far import SoFarStore
 from shared.workloads import Calls, Line, Rejected, Total
 from shared.workloads.registry import Workloads
 from tests.faults.plan import Plan

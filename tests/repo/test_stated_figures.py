@@ -26,10 +26,11 @@ from shared.ledger.ledger import MOST_ROWS
 from shared.operating.replay import WAVES
 from shared.payload.payload_store import KIB, MIB, Limits
 from shared.payload.transactions import MOST_DIGITS
-from shared.pipeline import cleanup, results, sweep
+from shared.pipeline import results, sweep
 from shared.pipeline.dispatch import CURSOR_EVERY
 from shared.pipeline.outputs import PART_BYTES
 from shared.pipeline.plan import SPARED
+from shared.pipeline.removal import cleanup
 from shared.pipeline.segments import SEGMENT_BYTES, SEGMENT_CHUNKS, SEGMENT_LINES, SEGMENT_PARTIAL
 from shared.processes import MOST_EVENTS, STUCK_AFTER, table_homes
 from shared.settings import SETTINGS

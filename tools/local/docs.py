@@ -158,6 +158,7 @@ def _poison() -> str:
         ("seconds that it may take there", limits.alone_seconds, "fixed"),
         ("seconds of a call there", limits.still_seconds, "fixed"),
         ("any other message is parked as an unknown failure after so many", limits.deaths, "fixed"),
+        ("a step of a finish after so many", limits.step_deaths, "fixed"),
         ("a job pauses if more of its chunks are parked than", f"{limits.pause_share:.0%}", name("PAUSE_PERCENT")),
         ("and more than", limits.pause_chunks, name("PAUSE_CHUNKS")),
         (

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from shared.grammar import room_of
 from shared.ledger import CLOSED, Job, JobState
-from shared.pipeline.ready import ReadyJob
+from shared.pipeline.feeding.ready import ReadyJob
 
 #: Rows that are read of a room in one round, of jobs that have chunks on the queues afterwards.
 MOST_READ: Final = 8

@@ -29,8 +29,8 @@ from shared.errors import ResultRefusedError
 from shared.ledger import result_blob
 from shared.messages import VERSION, ChunkMessage, Count, Number, PortionMessage
 from shared.payload import Limits
+from shared.pipeline.failing.put_off import Waits
 from shared.pipeline.outputs import Ran, add_portions
-from shared.pipeline.put_off import Waits
 from shared.pipeline.results import unpack_result
 from shared.pipeline.streams import Stream, StreamHead, join_rows, split_streams
 from shared.telemetry import contain

@@ -52,8 +52,8 @@ from shared.pending import JOB_POINTER, OUTBOX_POINTER, PendingTable, Pointer
 from shared.pipeline.dispatch import FinishCall
 from shared.pipeline.finish import event_of
 from shared.pipeline.halts import GRACE, Halts
+from shared.pipeline.lineage.ranging import RangeCall
 from shared.pipeline.plan import ChunkSizes, PlanStore, plan_of
-from shared.pipeline.ranging import RangeCall
 from shared.pipeline.start import Ids, Starter
 from shared.refusals import Reason, refuse
 from shared.telemetry import events, tell

@@ -20,11 +20,11 @@ from shared.errors import HaltedError, NoSlotError, PutOffError, ResultRefusedEr
 from shared.ledger import ChunkRow, Ledger
 from shared.messages import ChunkMessage
 from shared.parked import OTHERWISE, Attempt, Park, cause_of, kind_of, place_of
+from shared.pipeline.failing.put_off import WARNED_FROM, Leftover, Waits, judge_left, rank_failure
+from shared.pipeline.failing.so_far import SoFar, SoFarStore, join
 from shared.pipeline.outputs import Ran
-from shared.pipeline.put_off import WARNED_FROM, Leftover, Waits, judge_left, rank_failure
 from shared.pipeline.results import Opened, read_parked, read_partial
 from shared.pipeline.settle import find_done
-from shared.pipeline.so_far import SoFar, SoFarStore, join
 from shared.pipeline.streams import LINES, PARKED, Stream, StreamWriter, join_rows
 from shared.refusals import DeliveryReason
 from shared.telemetry import contain, events, origin_of, tell

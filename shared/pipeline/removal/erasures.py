@@ -19,7 +19,7 @@ from shared.grammar import room_of
 from shared.ledger import Job, JobState, Ledger, change, note_proof
 from shared.parked import read_claimed_job, read_message
 from shared.pending import Pending, Pointer
-from shared.pipeline.remains import CONTAINERS, TABLES, Remains
+from shared.pipeline.removal.remains import CONTAINERS, TABLES, Remains
 from shared.telemetry import events, tell
 from shared.topology import POISON_SUFFIX, URGENT, is_work_queue, submission_queue, work_queues_of
 

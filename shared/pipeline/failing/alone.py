@@ -43,8 +43,8 @@ from shared.parked import (
     note_item,
 )
 from shared.payload import Limits
+from shared.pipeline.failing.so_far import read_pieces
 from shared.pipeline.outputs import Ran
-from shared.pipeline.so_far import read_pieces
 from shared.pipeline.streams import Stream, StreamHead
 from shared.versions import decode
 from shared.workloads import AnyWorkload, Left, Loaded, Turns

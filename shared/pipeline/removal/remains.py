@@ -24,8 +24,8 @@ from shared.ledger import Job, JobList, Ledger
 from shared.parked import CauseIndex, Overflow, ParkedTable, notes_of
 from shared.payload import stretch_folder
 from shared.pending import PENDING
-from shared.pipeline.job_bytes import JobBytes, remove_blob, remove_folder
-from shared.pipeline.ready import ReadyJob
+from shared.pipeline.feeding.ready import ReadyJob
+from shared.pipeline.removal.job_bytes import JobBytes, remove_blob, remove_folder
 from shared.topology import PLANS, payload_container
 from shared.watch import WatchTable
 

@@ -15,7 +15,7 @@ from shared.parked import (
     range_of_key,
     read_message,
 )
-from shared.pipeline.aside import TRANSACTIONS
+from shared.pipeline.failing.aside import TRANSACTIONS
 from shared.pipeline.results import QUEUE, SendResult
 from shared.pipeline.settle import explain_seal, find_done, is_chunk_done
 from shared.topology import is_work_queue

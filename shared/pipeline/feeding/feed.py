@@ -34,7 +34,7 @@ from shared.grammar import room_of
 from shared.ledger import Job, Ledger, counting, list_open, may_feed
 from shared.messages import ChunkMessage
 from shared.pipeline.dispatch import CURSOR_EVERY, Dispatcher, Throttle
-from shared.pipeline.fair import (
+from shared.pipeline.feeding.fair import (
     LEAST_WINDOW,
     SHORTEST_REST,
     Choice,
@@ -48,9 +48,9 @@ from shared.pipeline.fair import (
     next_window,
     spread_hidden,
 )
+from shared.pipeline.feeding.ready import MOST_ROWS, ReadyJob, ReadyTable
+from shared.pipeline.feeding.unended import Unended
 from shared.pipeline.plan import AnyPlan, Speed
-from shared.pipeline.ready import MOST_ROWS, ReadyJob, ReadyTable
-from shared.pipeline.unended import Unended
 from shared.signals import CallFeeder
 from shared.telemetry import describe_error, events, place, tell
 from shared.topology import LOOKS_EVERY

@@ -14,10 +14,10 @@ from msgspec import json
 from shared.errors import NoSlotError
 from shared.parked import OTHERWISE, FailedAlone, cause_of, kind_of, nature_of
 from shared.payload import Limits
-from shared.pipeline.alone import Board, Question, RunAnswer, read_frames, write_frame
+from shared.pipeline.failing.alone import Board, Question, RunAnswer, read_frames, write_frame
+from shared.pipeline.failing.work_stages import PROCESS
 from shared.pipeline.outputs import run_in_parts
 from shared.pipeline.streams import Stream
-from shared.pipeline.work_stages import PROCESS
 from shared.versions import decode
 from shared.workloads import AnyWorkload, Calls, Workloads, has_lines, is_uncalled, is_waiting
 

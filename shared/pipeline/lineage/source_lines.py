@@ -19,9 +19,9 @@ from shared.grammar import ZERO, amounts, plus, room_of
 from shared.ledger import Job
 from shared.memory import Memory
 from shared.payload import Codec, Declared, Intake, Limits, PayloadStores, SourceFiles, of_sources
+from shared.pipeline.lineage.succession import Made
 from shared.pipeline.outputs import PART_BYTES, Manifest, OutputPart, Outputs
 from shared.pipeline.plan import ChunkSizes, plan_of
-from shared.pipeline.succession import Made
 from shared.refusals import Reason, refuse
 from shared.zstd import ZstdFile
 

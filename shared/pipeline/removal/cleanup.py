@@ -59,8 +59,8 @@ from shared.pending import (
     PendingTable,
     Pointer,
 )
-from shared.pipeline.aside import TRANSACTIONS
-from shared.pipeline.job_bytes import JobBytes
+from shared.pipeline.failing.aside import TRANSACTIONS
+from shared.pipeline.removal.job_bytes import JobBytes
 from shared.telemetry import events, tell
 from shared.topology import (
     MOST_WORK_QUEUES,

@@ -1,0 +1,1 @@
+"""Jobs that wait for their turn: which of them goes next, in fair shares of the rooms."""
