@@ -320,7 +320,7 @@ def trace(world, scenario):
         if is_put and "-poison" not in site and details["ttl"] != "-1":
             yield f"a message on {site} expires after {details['ttl']} s"
         # A file is cut while its job is held.
-        if is_put and "work-00" in site and not is_open and not details["is_range"]:
+        if is_put and "work-00" in site and not is_open and not details.get("is_range"):
             yield "a chunk was dispatched before its gate was opened"
 
 

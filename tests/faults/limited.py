@@ -6,11 +6,12 @@ from dataclasses import replace
 from azure.core.exceptions import HttpResponseError
 from azure.storage.blob import BlobLeaseClient
 
-from shared.dequeue import CONTAINER, BlobSlots
+from shared.dequeue import CONTAINER, BlobSlots, Takeovers, WorkQueue
 from shared.pipeline import CallLimits
 from shared.pipeline.outputs import run_in_parts
 from shared.topology import LEASE_SECONDS
 from shared.workloads import Calls
+from tests.faults.host import HIDDEN
 from tests.faults.invariants import breaches
 from tests.faults.plan import KilledError, Plan
 from tests.faults.sales import Sales
@@ -81,11 +82,15 @@ class LimitedProcess(Process):
         limits = CallLimits(lots, world.clock, {}, pause=lambda seconds: world.clock.advance(seconds=seconds))
         processor = self.app.stages.processor
         processor._tools = replace(processor._tools, pace=limits.pace)
+        # Its waits for turns move the clock: the thread that renews messages would do so at any place among the others.
+        client = self.connections.queues.get_queue_client
+        self.app.takeovers = Takeovers(
+            queue=lambda name: WorkQueue(client(name), world.clock, 10 * HIDDEN), clock=world.clock, again_after=0
+        )
 
-    def _run_here(self, workload, *chunk, makes_lines, turns):
+    def _run_here(self, *chunk, turns, **more):
         """Run a suspect. Its calls take turns, as the real child asks for each."""
-        calls = Calls(turns=turns, monotonic=self.world.clock.monotonic)
-        return run_in_parts(self.world.workloads.find(workload), *chunk, calls=calls, makes_lines=makes_lines)
+        return run_in_parts(*chunk, calls=Calls(turns=turns, monotonic=self.world.clock.monotonic), **more)
 
 
 class _Lots(BlobSlots):

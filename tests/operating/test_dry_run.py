@@ -251,12 +251,12 @@ def test_calls_with_limits_wait_for_their_turns(app, runner):
             turns.append(1)
             return True
 
-    paced = replace(runner, pace=lambda _workload, items: nullcontext(Turn()))
+    paced = replace(runner, pace=lambda _workload: nullcontext(Turn()))
     assert not paced.run(app.read("done"), Limited(), "all", may_call=True).differs
     assert len(turns) == len(SHOPS)
 
     @contextmanager
-    def refuse(_workload, _items):
+    def refuse(_workload):
         raise NoSlotError("busy", waits_for="the limit bank (100/s)")
         yield
 
