@@ -6,7 +6,7 @@ import pytest
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.messages import decode, encode
-from shared.parked.entry import NO_JOB, chunk_key
+from shared.parked.entry import NO_JOB
 from shared.pipeline.results import open_content
 from shared.settings import Dequeue
 from tests.process.world import World
