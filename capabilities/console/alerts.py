@@ -13,7 +13,7 @@ from capabilities.console.snapshot import OpenWork
 from shared.capability import NeedWords
 from shared.ledger import JobState
 from shared.parked import CauseSums
-from shared.watch import Need, NeedKind, Standing, find_silence, list_points, name_kind
+from shared.watch import Need, NeedKind, Standing, find_last_point, find_silence, name_kind
 
 #: A tick follows each pointer within a minute or two.
 TICK_SILENT: Final = timedelta(minutes=5)
@@ -85,7 +85,7 @@ def _of_tick(work: OpenWork, standing: Standing, now: datetime, link: _Link) -> 
 
 
 def _of_workers(standing: Standing, link: _Link) -> Iterator[Alert]:
-    last = next(reversed(list_points(standing.hours)), None)
+    last = find_last_point(standing.hours)
     point = last and last.point
     if last is None or point is None or point.processes or not point.depth:
         return

@@ -20,7 +20,7 @@ from shared.operating import Overview, QueueLook, read_queue
 from shared.parked import Causes, Entry
 from shared.pending import DISPATCH_POINTER, FINISH_POINTER, JOB_POINTER, REPLAY_POINTER, Pointer
 from shared.topology import URGENT, submission_queue, work_queue_names
-from shared.watch import Standing, hour_of, list_points
+from shared.watch import Standing, find_last_point, hour_of
 
 #: Open jobs that Now shows.
 MOST_OPEN: Final = 50
@@ -229,7 +229,7 @@ class Snapshot:
 
 def _shows_work(standing: Standing, now: datetime) -> bool:
     """Check whether the last tick saw messages, or a process at work."""
-    last = next(reversed(list_points(standing.hours)), None)
+    last = find_last_point(standing.hours)
     point = last and last.point
     if last is None or point is None or now > last.promised:
         return False

@@ -53,6 +53,7 @@ from shared.settings import Dequeue, Settings
 from shared.signals import Hint
 from shared.telemetry import describe_error, events, place, tell
 from shared.topology import POISON_SUFFIX, join_entities, topology
+from shared.usage import BASE_POISON_MINUTES, POISON_MINUTES
 from shared.workloads import Workloads
 
 #: How long a tick begins further entries behind gates. The bound leaves time for the jobs after them.
@@ -67,9 +68,6 @@ CAUSES_TAKE: Final = timedelta(seconds=20)
 REPLAYS_TAKE: Final = timedelta(seconds=20)
 #: How long work of a capability that is off may be due. A command may do it.
 UNFOLLOWED: Final = timedelta(minutes=30)
-#: Minutes between two drains of the poison queues of capabilities, and of the base. Messages there have failed for good, so
-#: they may wait. The host has tried one of the base for most of an hour.
-POISON_EVERY, BASE_POISON_EVERY = 15, 60
 #: Takes the due pointers, and the start of the tick's work in the clock's monotonic seconds.
 Step: TypeAlias = Callable[[Due, float], object]
 
@@ -237,11 +235,11 @@ def drain_poison_queues(stages: AppStages) -> int:
     """Park the messages on the poison queues whose minute it is. Return how many were parked."""
     # By the clock and not by a count: the clock is the same for every instance that ticks, even after restarts.
     minute, stores, settings = stages.clock.now().minute, stages.stores, stages.settings
-    if minute % POISON_EVERY:
+    if minute % POISON_MINUTES:
         return 0
     due = (
         topology(settings.work_queues, settings.entities)
-        if not minute % BASE_POISON_EVERY
+        if not minute % BASE_POISON_MINUTES
         else join_entities(settings.entities)
     )
     names = [name for name in due.queues if name.endswith(POISON_SUFFIX)]

@@ -50,7 +50,6 @@ from shared.operating.forecast import (
     GateForecaster as GateForecaster,
     Happened as Happened,
     describe_check as describe_check,
-    note_forecast as note_forecast,
 )
 from shared.operating.forecast_check import ForecastCheck as ForecastCheck
 from shared.operating.gate_acts import (

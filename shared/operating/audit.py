@@ -141,11 +141,14 @@ class AuditTable:
             found = deque((one for one in acts_of(rows) if _is_wanted(one.act, who, about)), maxlen=most)
         return [*reversed(found)]
 
-    def of_target(self, month: str, target: str) -> list[RecordedAct]:
-        """Return the acts of a month on this target alone, the newest last. One request for a thousand rows."""
+    def find_detail(self, name: str, at: datetime, target: str, result: str) -> str | None:
+        """Return this detail of the last act on a target, in the month of a moment, whose result begins so. One request."""
+        month = f"{at.astimezone(UTC):%Y-%m}"
         with expecting_an_answer(f"read the audit of {month}"):
             words, values = "PartitionKey eq @month and target eq @target", {"month": month, "target": target}
-            return list(acts_of(self._table.query_entities(words, parameters=values)))
+            acts = [one.act for one in acts_of(self._table.query_entities(words, parameters=values))]
+        found = [act.details[name] for act in acts if name in act.details and act.result.startswith(result)]
+        return found[-1] if found else None
 
     def _mark_end(self, act: AuditedAct, at: datetime) -> None:
         # The audit has the act. Without an answer the picture of the day lacks a mark.

@@ -5,6 +5,7 @@ allow work them off. What the workload calls is not known here, nor jobs that co
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
@@ -13,7 +14,8 @@ from typing import Final
 
 from shared.azure import governors_of_work
 from shared.concurrency import Fleet, FleetTable, Observation, decide_tasks
-from shared.gate import HeldEntry, HeldTable
+from shared.errors import SluiceError
+from shared.gate import HeldEntry, HeldSummary, HeldTable
 from shared.ledger import CLOSED, Job, JobList, JobState, Listed, Wanted
 from shared.pipeline import Speed, Speeds
 from shared.topology import submission_queue
@@ -109,6 +111,13 @@ class GateForecaster:
         workloads = {line.workload for line in lines.values() if line.workload}
         speeds = {name: speed for name in sorted(workloads) if (speed := self.speeds.read(name)) is not None}
         return forecast(rows, lines, speeds, self.fleet.read(), prices, now)
+
+    def note(self, gate: str, held: HeldSummary, prices: Prices, now: datetime) -> dict[str, str]:
+        """Return the detail of an opening. Empty: nothing is held, or orders, whose sale begins at once, or storage does not answer."""
+        if held.count and not held.has_orders:
+            with suppress(SluiceError):
+                return note_forecast(self.forecast(gate, prices, now), prices)
+        return {}
 
     def _read_lines(self, gate: str, most: int) -> dict[str, Listed]:
         found, after = dict[str, Listed](), ""
@@ -207,8 +216,10 @@ def note_forecast(found: Forecast, prices: Prices) -> dict[str, str]:
     return {DETAIL: str(ForecastNote(len(found.jobs), found.ends, found.amount, prices.currency))}
 
 
-def read_note(text: str) -> ForecastNote | None:
-    """Read the detail. None: another version wrote it."""
+def read_note(text: str | None) -> ForecastNote | None:
+    """Read the detail. None: the act has no such detail, or another version wrote it."""
+    if text is None:
+        return None
     try:
         jobs, ends, amount, currency, before = text.split(" ")
         at = None if ends == _UNKNOWN else datetime.fromisoformat(ends)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
@@ -46,12 +46,7 @@ class ForecastCheck:
         """Return the forecast that was noted with the last opening. One request, and none for a gate that never opened."""
         if state.at is None:
             return None
-        done = f"done: epoch {state.epoch},"
-        acts = self.audit.of_target(f"{state.at.astimezone(UTC):%Y-%m}", gate)
-        found = [
-            one.act.details[DETAIL] for one in acts if DETAIL in one.act.details and one.act.result.startswith(done)
-        ]
-        return read_note(found[-1]) if found else None
+        return read_note(self.audit.find_detail(DETAIL, state.at, gate, f"done: epoch {state.epoch},"))
 
     def check(self, gate: str, state: GateState, prices: Prices) -> tuple[ForecastNote, Happened] | None:
         """Compare the forecast of the last opening. None: it had none.

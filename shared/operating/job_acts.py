@@ -343,10 +343,7 @@ class JobReader:
         begun = next((one.at for one in job.story if job.run_from and one.revision == job.run_from), None)
         if begun is None:
             return None
-        acts = self.audit.of_target(f"{begun.astimezone(UTC):%Y-%m}", job.job)
-        result = f"revision {job.run_from},"
-        noted = [one.act.details.get(DETAIL, "") for one in acts if one.act.result.startswith(result)]
-        note = read_note(noted[-1]) if noted else None
+        note = read_note(self.audit.find_detail(DETAIL, begun, job.job, f"revision {job.run_from},"))
         return None if note is None else check_rerun(job, note, load_prices())
 
     def list_refused(self, job_id: str) -> list[Entry]:

@@ -280,9 +280,14 @@ class Acceptance:
         lines = has_lines(self.sizes.workloads.find(submission.workload))
         new = Job.accept(submission, content_hash, now, self.telemetry.current(), lines=lines)
         if payload.chain is not None:
-            items = submission.declared.items
-            new = replace(new, growing=True, stretches=payload.stretches, chain=payload.chain, declared_items=items)
-            new = replace(new, ranges=payload.ranges)
+            new = replace(
+                new,
+                growing=True,
+                stretches=payload.stretches,
+                chain=payload.chain,
+                ranges=payload.ranges,
+                declared_items=submission.declared.items,
+            )
         # Before the row that it points to: no job may exist that the tick cannot find.
         pointer = self.pending.add(point_to_start(new.job, new.deadline, now, self.overdue))
         if (text := write_small(plan)) is None:

@@ -65,7 +65,7 @@ from shared.parked import (
     transactions_key,
 )
 from shared.payload import Limits, ReadChunk
-from shared.pipeline.failing.alone import RunAlone
+from shared.pipeline.failing.alone import Alone
 from shared.pipeline.failing.aside import (
     TRANSACTIONS,
     Failing,
@@ -137,7 +137,7 @@ class Tools:
     deliveries: Deliveries
     finishing: Finishing
     ranging: Ranging
-    run_alone: RunAlone
+    run_alone: Alone
     #: Whether chunk messages of a job with this number are dropped. Makes no request.
     is_halted: Callable[[str, int], bool]
     #: Reads that anew where it is due, without waiting: a chunk of calls that wait may take long.

@@ -56,6 +56,7 @@ from shared.ledger import (
 from shared.messages import STREAMS_VERSION, VERSION, Delivery, Internal, Result, Results, decode, encode, unwrap
 from shared.parked import (
     DEFAULT_POLICY,
+    NO_JOB,
     Claim,
     Entry,
     FailureCause,
@@ -256,8 +257,13 @@ def settle_stage(ledger: Ledger, send: SendResult) -> Stage:
         identify=lambda delivery: identify_message(SETTLE, delivery.body),
         put_back=put_back,
         has_landed=lambda entry: is_chunk_done(ledger, entry.job, entry.chunk, entry.revision),
-        refuse=lambda entry: explain_seal(ledger, entry.job),
+        refuse=partial(refuse_sealed, ledger),
     )
+
+
+def refuse_sealed(ledger: Ledger, entry: Entry) -> str:
+    """Say why nothing can come of an entry any more, or nothing."""
+    return "" if entry.job == NO_JOB else explain_seal(ledger, entry.job)
 
 
 def explain_seal(ledger: Ledger, job: str, revision: int | None = None) -> str:

@@ -33,8 +33,10 @@ from shared.usage.diary import (
     read_notes as read_notes,
 )
 from shared.usage.month import (
+    BASE_POISON_MINUTES as BASE_POISON_MINUTES,
     DAY as DAY,
     MONTH as MONTH,
+    POISON_MINUTES as POISON_MINUTES,
     Asker as Asker,
     Installation as Installation,
     Month as Month,

@@ -24,7 +24,8 @@ DAY: Final = 86_400
 REQUESTS_OF_A_TICK: Final = 2
 #: Hours between two reads of the depths of the work queues, by push.
 DEPTHS_HOURS: Final = 1
-#: Minutes between two reads of a poison queue of a capability, and of the base.
+#: Minutes between two reads of a poison queue of a capability, and of the base. Messages there have failed for good, so they may
+#: wait. The host has tried one of the base for most of an hour.
 POISON_MINUTES, BASE_POISON_MINUTES = 15, 60
 #: The host's intervals in seconds, for the lease of the leading instance and that of the instance with the timer.
 PRIMARY_RENEWAL, PRIMARY_RETRY = 12, 5

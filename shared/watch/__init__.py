@@ -22,6 +22,7 @@ from shared.watch.past import (
     Gap as Gap,
     PastMoment as PastMoment,
     Stood as Stood,
+    find_last_point as find_last_point,
     find_silence as find_silence,
     list_gaps as list_gaps,
     list_points as list_points,

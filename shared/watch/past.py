@@ -62,6 +62,11 @@ def list_points(hours: Iterable[Hour]) -> list[PointAt]:
     return [point for hour in hours for point in hour.points]
 
 
+def find_last_point(hours: Sequence[Hour]) -> PointAt | None:
+    """Return the last point of these hours, if there is one."""
+    return next((hour.points[-1] for hour in reversed(hours) if hour.points), None)
+
+
 def list_gaps(hours: Sequence[Hour], since: datetime, until: datetime) -> list[Gap]:
     """Return the times between two moments without a tick. Before the first point of all, nothing is known."""
     points = list_points(hours)

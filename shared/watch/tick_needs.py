@@ -6,7 +6,6 @@ that stands is written again every hour. One that no step found for two hours is
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 from threading import Lock
 from typing import Final
@@ -77,7 +76,7 @@ class TickNeeds:
         """Note what only a person ends."""
         now = self._clock.now()
         with suppress(StorageUnavailableError):
-            self._watch.begin(replace(Need(kind, about, cut_found(found), now, now), is_grave=is_grave))
+            self._watch.begin(Need(kind, about, cut_found(found), now, now, is_grave))
 
     def clear(self, kind: str, about: str) -> None:
         """End a need if this process knows that it stands."""

@@ -5,8 +5,8 @@ from decimal import Decimal
 
 import pytest
 
-from shared.operating import describe_check, note_forecast
-from shared.operating.forecast import DETAIL, ForecastNote, read_note
+from shared.operating import describe_check
+from shared.operating.forecast import DETAIL, ForecastNote, note_forecast, read_note
 from shared.usage import bill_of, count_requests, load, price
 from tests.ledger.builders import NOON
 from tests.pipeline.test_pause import tick
@@ -105,5 +105,5 @@ def test_an_opening_that_starts_no_job_notes_nothing(app):
     """Orders alone, or nothing."""
     assert note_forecast(app.stores.gate_forecaster.forecast(GATE, PRICES, NOON), PRICES) == {}
     open_gate(app)
-    acts = app.stores.audit.of_target(f"{app.clock.now():%Y-%m}", GATE)
+    acts = app.stores.audit.newest(f"{app.clock.now():%Y-%m}", 10, about=GATE)
     assert [DETAIL in one.act.details for one in acts] == [False]

@@ -11,11 +11,11 @@ from capabilities.registration.order import order_home
 from capabilities.registration.order_messages import seats_home
 from capabilities.registration.seat_flows import MOST_ATTEMPTS
 from shared.app import App, Stores
-from shared.app.app import POISON_EVERY
 from shared.azure import Destination
 from shared.capability import DeadLetter
 from shared.parked import EntryState
 from shared.processes import Command, EventRange, command_parcel, event_parcels, message_of
+from shared.usage import POISON_MINUTES
 from shared.versions import LOOKS
 from shared.workloads import Workloads
 from tests.registration.test_flows import TOPIC, open_conference, place
@@ -160,7 +160,7 @@ def test_no_access_code_is_stored_or_told_with_what_is_parked(world, caplog):
 def drain(world):
     """Run the app's tick at a quarter of an hour."""
     now = world.clock.moment
-    world.clock.moment = now + timedelta(minutes=POISON_EVERY - now.minute % POISON_EVERY)
+    world.clock.moment = now + timedelta(minutes=POISON_MINUTES - now.minute % POISON_MINUTES)
     workloads = Workloads.load(world.settings.workloads, world.environ)
     with App(world.connections, world.settings, workloads, stores=Stores(world.connections, clock=world.clock)) as made:
         made.tick()

@@ -1,6 +1,7 @@
 """The release that runs beside today's code."""
 
 import importlib.util
+import logging
 from pathlib import Path
 
 import pytest
@@ -19,3 +20,12 @@ def release(request, tmp_path_factory):
     driver = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(driver)
     return load_wheel(request.param, f"sluice_{name}", tmp_path_factory.mktemp("release")), driver.Driver
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """The library's retries wait for nobody here, and the tables of what was logged would be long."""
+    monkeypatch.setattr("shared.azure.connections.PAUSE", 0.001)
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)

@@ -1,6 +1,5 @@
 """Acts of people on jobs that two instances of today work on, each loaded for itself, while processes are killed."""
 
-import logging
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,7 @@ from tests.versions.loading import find_today, load_folder
 SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.ci("further mixtures of acts")) for seed in range(2, 50))]
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """The library's retries wait for nobody here, and the tables of what was logged would be long."""
-    monkeypatch.setattr("shared.azure.connections.PAUSE", 0.001)
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture(scope="module")

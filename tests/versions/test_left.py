@@ -1,6 +1,5 @@
 """Transactions that fail, that wait, and that have lines, while an instance of the release before works beside ours."""
 
-import logging
 from functools import partial
 
 import pytest
@@ -18,13 +17,7 @@ from tests.versions.mixture import Mixture
 REVISIONS = (1, 12)
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """The library's retries wait for nobody here, and the tables of what was logged would be long."""
-    monkeypatch.setattr("shared.azure.connections.PAUSE", 0.001)
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 class Left(Mixture):

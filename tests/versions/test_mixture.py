@@ -1,6 +1,5 @@
 """Two versions on one storage: what one leaves the other takes up, and what is newer waits for who knows it."""
 
-import logging
 from pathlib import Path
 
 import pytest
@@ -35,13 +34,7 @@ _LATER_KIND = (
 )
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """The library's retries wait for nobody here, and the tables of what was logged would be long."""
-    monkeypatch.setattr("shared.azure.connections.PAUSE", 0.001)
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture(scope="session")

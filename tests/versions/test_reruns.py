@@ -1,7 +1,5 @@
 """A job that runs again beside an instance of the release before: it ends right, and says where its totals are."""
 
-import logging
-
 import pytest
 
 from shared.app import Stores
@@ -19,13 +17,7 @@ JOB = "job-a"
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.ci("further mixtures of versions")) for seed in range(1, 8))]
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """The library's retries wait for nobody here, and the tables of what was logged would be long."""
-    monkeypatch.setattr("shared.azure.connections.PAUSE", 0.001)
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture

@@ -3,8 +3,6 @@
 import json
 import re
 import secrets
-from collections.abc import Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
@@ -14,9 +12,9 @@ from typing import Annotated, Final
 import typer
 
 from shared.app import Stores
-from shared.errors import NameRefusedError, ReleaseExpiredError, ScheduleRefusedError, SluiceError
+from shared.errors import NameRefusedError, ReleaseExpiredError, ScheduleRefusedError
 from shared.gate import GateState, HeldSummary, Roll, check_name, is_of_timetable
-from shared.operating import AuditedAct, GateActResult, Overview, hash_seed, note_forecast
+from shared.operating import AuditedAct, GateActResult, Overview, hash_seed
 from shared.scaling import records_of
 from shared.usage import load as load_prices
 from shared.waiting import Release
@@ -126,7 +124,7 @@ def open_gate(  # noqa: C901, PLR0913 - each option of the command is an argumen
             typer.confirm(_question(stores, name, held, at), abort=True, err=True)
         try:
             if at is None:
-                noted = _note_forecast(stores, name, held)
+                noted = stores.gate_forecaster.note(name, held, load_prices(), stores.clock.now())
                 outcome = stores.gate_operator.open(name, by=by, why=why, once=once, seed=seed, forecast=noted)
             else:
                 if cold:
@@ -139,16 +137,6 @@ def open_gate(  # noqa: C901, PLR0913 - each option of the command is an argumen
         is_rolled = held.has_orders and outcome.after.epoch > outcome.before.epoch
         roll = stores.rolls.open(name, outcome.after) if is_rolled else None
         _report(name, outcome, held, as_json=as_json, warm=warm, roll=roll)
-
-
-def _note_forecast(stores: Stores, name: str, held: HeldSummary) -> Mapping[str, str]:
-    """Return the forecast as the audit keeps it. Nothing where orders wait, whose sale begins at once, or without an answer."""
-    if not held.count or held.has_orders:
-        return {}
-    prices = load_prices()
-    with suppress(SluiceError):
-        return note_forecast(stores.gate_forecaster.forecast(name, prices, stores.clock.now()), prices)
-    return {}
 
 
 def _refuse_lottery(name: str, order: RollOrder, seed: str, at: datetime | None) -> str:

@@ -1,7 +1,6 @@
 """Gates: all of them, and one with its history and the nodes that saw its last opening."""
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -12,9 +11,9 @@ from werkzeug.exceptions import NotFound
 
 from capabilities.console.acts import read_form
 from capabilities.console.visit import Page, Visit
-from shared.errors import ActStaleError, ScheduleRefusedError, SluiceError
+from shared.errors import ActStaleError, ScheduleRefusedError
 from shared.gate import GateState, HeldSummary, describe_timetable, is_name, stragglers
-from shared.operating import Overview, describe_check, note_forecast
+from shared.operating import Overview, describe_check
 
 #: Seconds for which a page takes the gates that another one has read.
 _OPENED, _LOOKED = 2.0, 10.0
@@ -77,13 +76,9 @@ def show_forecast(visit: Visit, gate: str) -> Page:
 
 def open_gate(visit: Visit, gate: str) -> Page | str:
     """Open a gate as the person saw it, and go to its page."""
-    operator = visit.view.stores.gate_operator
-    once = visit.fields.get("once") == "yes"
-    noted: Mapping[str, str] = {}
-    with suppress(SluiceError):
-        forecaster, prices = visit.view.stores.gate_forecaster, visit.view.prices
-        noted = note_forecast(forecaster.forecast(gate, prices, visit.now), prices)
-    return _act(visit, gate, "open_gate", partial(operator.open, gate, once=once, forecast=noted))
+    stores, once = visit.view.stores, visit.fields.get("once") == "yes"
+    noted = stores.gate_forecaster.note(gate, stores.held.summary(gate), visit.view.prices, visit.now)
+    return _act(visit, gate, "open_gate", partial(stores.gate_operator.open, gate, once=once, forecast=noted))
 
 
 def plan_opening(visit: Visit, gate: str) -> Page | str:

@@ -25,7 +25,7 @@ from signal import Signals
 from struct import Struct as Form
 from tempfile import TemporaryFile
 from threading import Lock, Thread
-from typing import IO, Final, Protocol, cast
+from typing import IO, Final, cast
 
 from msgspec import Raw, Struct, json, structs
 
@@ -61,25 +61,6 @@ _FRAMES: Final = 5
 _WORDS: Final = 64 * 1024
 _FRAME: Final = re.compile(r'^  File "(.+)", line (\d+) in (.+)$', re.MULTILINE)
 _LENGTH: Final = Form("=q")
-
-
-class RunAlone(Protocol):
-    """Runs a chunk in a process of its own, so that only this one ends with it."""
-
-    def __call__(  # noqa: PLR0913 - the chunk, its bounds, and what its message asks of its run
-        self,
-        workload: AnyWorkload,
-        parts: Iterable[list[bytes]],
-        first_number: int,
-        limits: Limits,
-        /,
-        *,
-        makes_lines: bool = False,
-        turns: Turns | None = None,
-        left: Collection[int] | None = None,
-    ) -> Ran:
-        """Run the lines of each part. An error of the run is raised here, and so is the end of its process."""
-        ...
 
 
 class Question(Struct, frozen=True, kw_only=True):

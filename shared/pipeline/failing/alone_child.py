@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from msgspec import json
 
@@ -15,14 +15,12 @@ from shared.errors import NoSlotError
 from shared.parked import OTHERWISE, FailedAlone, cause_of, kind_of, nature_of
 from shared.payload import Limits
 from shared.pipeline.failing.alone import Board, Question, RunAnswer, read_frames, write_frame
+from shared.pipeline.failing.aside import LONGEST_FOUND
 from shared.pipeline.failing.work_stages import PROCESS
 from shared.pipeline.outputs import run_in_parts
 from shared.pipeline.streams import Stream
 from shared.versions import decode
 from shared.workloads import AnyWorkload, Calls, Workloads, has_lines, is_uncalled, is_waiting
-
-#: Characters of a transaction's error: a chunk may have thousands of them.
-_LONGEST_FOUND: Final = 1000
 
 
 def main(board: int, chunk: int) -> None:
@@ -87,7 +85,7 @@ def _answer(question: Question, frames: Iterator[bytes], board: Board) -> tuple[
 def _describe(error: Exception, number: int | None = None) -> FailedAlone:
     cause = cause_of(error, PROCESS, OTHERWISE)
     # One error may stand for several transactions.
-    found = cause if number is None else cause._replace(failed_item=number, found=cause.found[:_LONGEST_FOUND])
+    found = cause if number is None else cause._replace(failed_item=number, found=cause.found[:LONGEST_FOUND])
     return FailedAlone(kind_of(error), nature_of(error), found)
 
 

@@ -33,8 +33,8 @@ from shared.workloads import LONGEST_LINE, MOST_LEFT, AnyWorkload, Calls, Left, 
 
 #: The name of the stage; it is stored.
 TRANSACTIONS: Final = "transactions"
-#: Characters of the text of an error.
-_LONGEST_FOUND: Final = 1000
+#: Characters of the text of an error: a chunk may have many of them.
+LONGEST_FOUND: Final = 1000
 #: Reasons of transactions that a process died of, or stood still at.
 _OF_ITS_PROCESS: Final = frozenset({DeliveryReason.KILLED_ITS_WORKER, DeliveryReason.TOOK_TOO_LONG})
 #: What was credited lies before all that is run later.
@@ -73,7 +73,7 @@ def _write(left: tuple[Left, ...]) -> Stream | None:
             number=one.number,
             reason=cause.reason,
             # The cause of the first one also counts the others.
-            found=_storable(f"{type(raised).__name__}: {raised}"[:_LONGEST_FOUND]),
+            found=_storable(f"{type(raised).__name__}: {raised}"[:LONGEST_FOUND]),
             line=one.line.decode(errors="replace")[:LONGEST_LINE],
             place=cause.place,
             fingerprint=cause.fingerprint,

@@ -64,7 +64,7 @@ def count_seconds(rate: Rate, items: int) -> float:
 
 
 def check_limits(workloads: Workloads, replaced: Mapping[str, Rate]) -> None:
-    """Raise WorkloadsRefusedError for a rate of a limit that no workload has."""
+    """Raise WorkloadsRefusedError for a rate of a limit that no workload has, or at which no call begins in a delivery."""
     for name in replaced:
         if name not in workloads.limits:
             known = ", ".join(sorted(workloads.limits)) or "none"

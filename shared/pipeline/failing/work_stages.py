@@ -1,5 +1,6 @@
 """The stages of the work queues for parking: their keys, how their messages are put back, and when an entry has had its effect."""
 
+from functools import partial
 from typing import Final
 
 from shared.ledger import CLOSED, FINISHED, Ledger
@@ -17,7 +18,7 @@ from shared.parked import (
 )
 from shared.pipeline.failing.aside import TRANSACTIONS
 from shared.pipeline.results import QUEUE, SendResult
-from shared.pipeline.settle import explain_seal, find_done, is_chunk_done
+from shared.pipeline.settle import find_done, is_chunk_done, refuse_sealed
 from shared.topology import is_work_queue
 
 #: Names of the stages; they are stored.
@@ -29,10 +30,7 @@ LONGEST_REASON: Final = 200
 
 def work_stages(ledger: Ledger, put: PutOnQueue, send: SendResult) -> tuple[Stage, Stage, Stage]:
     """Return the stages of the work queues: finishes with their segments and shards, what was set aside, chunks and all else."""
-
-    def refuse(entry: Entry) -> str:
-        return "" if entry.job == NO_JOB else explain_seal(ledger, entry.job)
-
+    refuse = partial(refuse_sealed, ledger)
     finish = Stage(
         name=FINISH,
         # A finish message may also be on the bus, by mistake. Its entry belongs to its job nevertheless.
