@@ -31,8 +31,8 @@ def one_night(seed, minutes, size):
         folder = Path(name)
         with (
             running(folder, bank=bank.address, rooms=ROOMS) as stack,
-            Looking(stack.settings, folder) as one,
-            Looking(stack.settings, folder) as other,
+            Looking(stack.project, stack.settings, folder) as one,
+            Looking(stack.project, stack.settings, folder) as other,
         ):
             night = Night(stack, bank, (one, other), folder, seed, minutes)
             found = night.run(size)

@@ -31,6 +31,7 @@ from sluice.publish import Connections, Publisher
 from tests.chaos.stack import wait_until
 from tests.night import checker
 from tests.night.fleet import RELEASE, last_release
+from tests.night.returns import Carriers
 from tests.night.sight import Sight, alerts_of, count_dead
 from tests.night.spent import cpu_of
 from tests.outside.customer import Customer
@@ -49,6 +50,7 @@ OVERDUE = timedelta(minutes=3)
 #: Seconds until all must have ended after the last fault.
 PATIENCE = 1800
 SEATS, ORDERS = 60, 80
+RETURNS = 40
 #: Minutes from which on a night has the bus lost, and an erasure proven.
 LONG = 20
 #: Jobs of the phase with the last release, if it begins nothing of the first.
@@ -115,6 +117,7 @@ class Night:
         self._harmed, self._logs, self._until, self._cpu = [], [], float("inf"), 0.0
         self._sight = Sight(stack.storage)
         self._over, self._lock = threading.Event(), threading.Lock()
+        self._carriers = Carriers(stack.broker.connection_string, random.Random(seed))
         self._site, self._paid, self._orders = Customer(stack.host.base_url, ""), [], []
 
     # What a person types.
@@ -125,8 +128,8 @@ class Night:
         for _ in range(tries):
             done = subprocess.run(
                 [sys.executable, "-m", "sluice", *words],
-                cwd=ROOT,
-                env={**os.environ, **self._stack.settings, "COLUMNS": "240", "SLUICE_ROOMS": ",".join(ROOMS)},
+                cwd=self._stack.project,
+                env={**os.environ, **self._stack.settings, "COLUMNS": "240"},
                 input="y\n" * 3,
                 capture_output=True,
                 text=True,
@@ -415,6 +418,18 @@ class Night:
             return answer.status in {202, 409}
         return False
 
+    def send_back(self):
+        """Customers send goods back, some of them twice; a carrier in ten never answers."""
+        names = [f"return-{number:02}" for number in range(RETURNS)]
+        self._carriers.lost.update(self.dice.sample(names, RETURNS // 10))
+        # Each ends within some minutes, so that none is sent in the last of the night.
+        pause = self.minutes * 30 / RETURNS
+        for name in names:
+            for _ in range(self.dice.choice((1, 2))):
+                self.types("returns", "put", name)
+            self._carriers.sent.add(name)
+            self._over.wait(pause)
+
     def watch(self):
         """Look at what needs a person, as a person does."""
         while not self._over.wait(5):
@@ -439,7 +454,7 @@ class Night:
 
     def run(self, size):
         """Do everything, wait until all has ended, and return every breach."""
-        with self._sight:
+        with self._sight, self._carriers:
             whole = {"sell": self.sell, "watch": self.watch, "harm": self.harm}
             for number, looking in enumerate(self._lookers):
                 whole[f"look-{number}"] = lambda looking=looking: looking.look(self._over)
@@ -475,6 +490,7 @@ class Night:
             "grow": lambda: self.grow(size // 2),
             "repeat": lambda: self.repeat(size // 2),
             "timetable": lambda: self.wait_for_timetable(size // 10),
+            "send back": self.send_back,
         }
         for thread in self._start(parts):
             thread.join()
@@ -514,7 +530,9 @@ class Night:
         for job in self.jobs.values():
             if not job.ended and self.state(job) == job.end:
                 job.ended = time.time()
-        return all(job.ended for job in self.jobs.values())
+        # What the bus lost was not heard.
+        are_heard = self.befell["restart_bus"] or self._carriers.sent <= self._carriers.ended().keys()
+        return are_heard and all(job.ended for job in self.jobs.values())
 
     def breaches(self):
         """Yield every breach, by the checker that shares no code with the project."""
@@ -568,6 +586,8 @@ class Night:
             {f"parked: {group['reason']}": group["entries"] for group in self.asks("parked", "list")["groups"]}, []
         )
         yield from self._seats()
+        waiting = self.types("returns", "list").splitlines()
+        yield from checker.returned(self._carriers, waiting, are_heard=not self.befell["restart_bus"])
         yield from self._left_over()
 
     def _texts(self, blobs, tables):
@@ -618,6 +638,7 @@ class Night:
             "befell": said(self.befell),
             "calls of the bank": f"{len(self._bank.calls):,}",
             "orders, paid": f"{len(self._orders)}, {len(self._paid)}",
+            "returns, carriers asked": f"{len(self._carriers.sent)}, {self._carriers.asked.total()}",
             "pages of two consoles, not made": f"{sum(one.read for one in self._lookers)}, {sum(one.missed for one in self._lookers)}",
             "wait of a small job: median, worst": f"{waits[len(waits) // 2]:.1f} s, {waits[-1]:.1f} s"
             if waits

@@ -194,6 +194,24 @@ def shared_work(chunks, release):
         yield f"no chunk was begun by {release}: {dict(chunks)}"
 
 
+def returned(carriers, waiting, *, are_heard):
+    """Yield what is wrong with the returns: each ends once, and the second carrier is asked where the first is silent."""
+    if waiting:
+        yield f"{len(waiting)} returns still wait: {waiting[:3]}"
+    ended = carriers.ended()
+    if are_heard and (silent := carriers.sent - ended.keys()):
+        yield f"{len(silent)} returns have no end: {sorted(silent)[:3]}"
+    if twice := {name: ends for name, ends in ended.items() if len(ends) > 1}:
+        yield f"returns end more than once: {twice}"
+    if changed := [key for key, kinds in carriers.heard.items() if len(kinds) > 1]:
+        yield f"events of returns changed: {changed[:3]}"
+    unasked = {name for name in carriers.lost & carriers.sent if not carriers.asked[name, 2]}
+    if are_heard and unasked:
+        yield f"no second carrier was asked for {sorted(unasked)[:3]}"
+    if soon := {name for name, generation in carriers.asked if generation == 2 and not carriers.asked[name, 1]}:
+        yield f"the second carrier was asked and the first was not: {sorted(soon)[:3]}"
+
+
 HOLDING = ("reserved", "partially_reserved", "confirmed")
 
 

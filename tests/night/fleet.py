@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import zipfile
 from contextlib import contextmanager
 from io import BytesIO
@@ -11,8 +12,10 @@ from pathlib import Path
 
 from functions_local_host.launcher import Host
 
+import own
 from tests.console.test_server import SLUICE
 from tests.night.spent import cpu_of
+from tests.own_returns import write_returns
 from tools.local.paths import ROOT
 
 #: The last release, as a project that a person has of it.
@@ -21,27 +24,45 @@ WHEEL = ROOT / "tests" / "versions" / f"sluice-{RELEASE}-py3-none-any.whl"
 WORK = Path("tests") / "night" / "workload.py"
 
 
-def project_of(wheel, folder):
-    """Return the folder of a project of that release, with the work of the night in it."""
-    with zipfile.ZipFile(wheel) as packed, zipfile.ZipFile(BytesIO(packed.read("sluice/project.zip"))) as project:
-        project.extractall(folder)
+#: What a person's project does not have.
+LEFT_OUT = shutil.ignore_patterns(".*", "tests", "__pycache__", "*.egg-info")
+
+
+def _add_work(folder):
     (folder / WORK).parent.mkdir(parents=True)
     shutil.copy(ROOT / WORK, folder / WORK)
-    return folder
+
+
+@contextmanager
+def project_of_today(folder):
+    """Make a project of this release with the work of the night and a process of its own; this process imports it, too."""
+    shutil.copytree(ROOT, folder, ignore=LEFT_OUT)
+    _add_work(folder)
+    write_returns(folder / "own")
+    own.__path__.append(str(folder / "own"))
+    yield folder
+    own.__path__.remove(str(folder / "own"))
+    for name in [one for one in sys.modules if one.startswith("own.returns")]:
+        del sys.modules[name]
 
 
 @contextmanager
 def last_release(folder, settings):
     """Run an instance of the last release on the same storage and bus, until it is deployed over."""
-    with Host.start(project_of(WHEEL, Path(folder) / "before"), settings) as host:
+    made = Path(folder) / "before"
+    with zipfile.ZipFile(WHEEL) as packed, zipfile.ZipFile(BytesIO(packed.read("sluice/project.zip"))) as project:
+        project.extractall(made)
+    _add_work(made)
+    # The process of one's own came later.
+    with Host.start(made, settings | {"SLUICE_CAPABILITIES": "registration"}) as host:
         yield host
 
 
 class Worker:
     """`sluice worker`, which its machine starts again whenever it ends. A context manager that ends it."""
 
-    def __init__(self, settings, log):
-        self._settings, self._log = settings, log
+    def __init__(self, project, settings, log):
+        self._project, self._settings, self._log = project, settings, log
         #: Seconds of CPU of those that were killed.
         self._cpu, self.process = 0.0, None
 
@@ -69,8 +90,8 @@ class Worker:
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
                 [SLUICE, "worker"],
-                cwd=ROOT,
-                env={**os.environ, **self._settings},
+                cwd=self._project,
+                env={**os.environ, **self._settings, "PYTHONPATH": str(self._project)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

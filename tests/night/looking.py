@@ -6,22 +6,22 @@ import urllib.error
 from contextlib import suppress
 
 from tests.console.test_server import SLUICE, browse, next_address
-from tools.local.paths import ROOT
 
-PAGES = ("/", "/jobs", "/gates", "/parked", "/job/rate-0")
+PAGES = ("/", "/jobs", "/gates", "/parked", "/job/rate-0", "/returns")
 
 
 class Looking:
     """`sluice web` in a process, and its reader; a context manager that ends it."""
 
-    def __init__(self, settings, home):
-        self._environment = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(ROOT), **settings}
+    def __init__(self, project, settings, home):
+        self._project = project
+        self._environment = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(project), **settings}
         #: Pages that were read, and those that could not be made, as while storage is away.
         self.read = self.missed = 0
 
     def __enter__(self):
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-        self._process = subprocess.Popen([SLUICE, "web"], env=self._environment, cwd=ROOT, **pipes)
+        self._process = subprocess.Popen([SLUICE, "web"], env=self._environment, cwd=self._project, **pipes)
         self._browser = browse()
         with self._browser.open(next_address(self._process), timeout=60) as reply:
             self._root = reply.url.rstrip("/")

@@ -16,10 +16,9 @@ from servicebus_local.launcher import Broker
 from shared.settings import Settings
 from shared.topology import topology
 from tests.chaos.proxy import Proxy
-from tests.night.fleet import Worker
+from tests.night.fleet import Worker, project_of_today
 from tests.night.workload import BANK, NOTES, REPAIRED
 from tools.local.azurite.launcher import Azurite
-from tools.local.paths import ROOT
 from tools.local.provision import provision
 from tools.local.stack import bus_entities, sample_values, settings_for
 
@@ -31,7 +30,9 @@ RATE = 100
 class Stack:
     """What is running, and what can befall it."""
 
-    def __init__(self, storage, proxies, bus, settings):
+    def __init__(self, project, storage, proxies, bus, settings):
+        #: Where the app's code is, and where its operator types.
+        self.project = project
         self._azurite, self._data = storage
         self.broker, self.namespace = bus
         #: The ways to storage: of the app, whose requests are counted, and of persons.
@@ -91,7 +92,9 @@ def running(folder, *, bank, rooms, instances=2):
     folder = Path(folder)
     names = {
         "SLUICE_WORKLOADS": WORKLOADS,
-        "SLUICE_CAPABILITIES": "registration",
+        "SLUICE_CAPABILITIES": "registration,own.returns:RETURNS",
+        # A carrier that does not answer is given up after a minute.
+        "SLUICE_RETURNS_MINUTES": "1",
         "SLUICE_ROOMS": ",".join(rooms),
         "SLUICE_LIMITS": f"bank={RATE}/s",
         # Many chunks, so that something is in hand whenever a process dies.
@@ -101,7 +104,7 @@ def running(folder, *, bank, rooms, instances=2):
         REPAIRED: str(folder / "repaired"),
     }
     azurite = Azurite.start(folder / "storage")
-    with Proxy(azurite.ports) as proxy, Proxy(azurite.ports) as desk:
+    with Proxy(azurite.ports) as proxy, Proxy(azurite.ports) as desk, project_of_today(folder / "project") as project:
         parsed = Settings.parse(sample_values() | names)
         with Broker.start(namespace := bus_entities(parsed)) as broker:
             ways = (azurite.account.connection_string(one.ports) for one in (proxy, desk))
@@ -109,8 +112,10 @@ def running(folder, *, bank, rooms, instances=2):
             provision(azurite.connection_string, topology(parsed.work_queues, parsed.entities))
             with ExitStack() as parts:
                 # Storage ends last, by whoever started it again.
-                installed = Stack((azurite, folder / "storage"), (proxy, desk), (broker, namespace), (of_app, settings))
+                installed = Stack(
+                    project, (azurite, folder / "storage"), (proxy, desk), (broker, namespace), (of_app, settings)
+                )
                 parts.callback(installed.stop_storage)
-                installed.host = parts.enter_context(Host.start(ROOT, of_app, instances=instances))
-                installed.worker = parts.enter_context(Worker(of_app, folder / "worker.log"))
+                installed.host = parts.enter_context(Host.start(project, of_app, instances=instances))
+                installed.worker = parts.enter_context(Worker(project, of_app, folder / "worker.log"))
                 yield installed

@@ -2,12 +2,14 @@
 
 import copy
 import gzip
+import random
 
 import pytest
 import zstandard
 
 from tests.night import checker
 from tests.night.__main__ import accumulated
+from tests.night.returns import Carriers
 from tests.night.sight import alerts_of
 
 SENT = [
@@ -212,3 +214,34 @@ def test_a_mark_that_is_left_is_found_also_where_it_is_packed():
     for stored in packed:
         assert list(checker.marked("j", b"m4rk3d", [("here", stored)]))
     assert list(checker.marked("j", b"m4rk3d", [("here", b"m4rk")])) == []
+
+
+def heard(**returns):
+    """Return what the carriers and the shop of these returns know: their ends, and how often each carrier was asked."""
+    carriers = Carriers("", random.Random(1))
+    for name, (ends, *asked) in returns.items():
+        carriers.sent.add(name)
+        carriers.heard |= {(name, version): {"carrier_asked"} for version in range(1, 3)}
+        carriers.heard |= {(name, version): {end} for version, end in enumerate(ends, 3)}
+        carriers.asked.update({(name, number): times for number, times in enumerate(asked, 1)})
+    return carriers
+
+
+def test_each_return_ends_once():
+    """Without an end, with two, with other events, beside a carrier that was never asked: each is found."""
+    good = heard(r1=(["fetched"], 2, 0), r2=(["fetched"], 1, 1), r3=(["given_up"], 1, 2))
+    good.lost.add("r2")
+    assert list(checker.returned(good, [], are_heard=True)) == []
+    assert list(checker.returned(good, ["r1 waits until 12:00"], are_heard=True))
+    for wrong in (heard(r1=([], 1)), heard(r1=(["fetched", "given_up"], 1)), heard(r1=(["fetched"], 0, 1))):
+        assert list(checker.returned(wrong, [], are_heard=True))
+    good.heard["r1", 3].add("given_up")
+    assert list(checker.returned(good, [], are_heard=True))
+    silent = heard(r1=(["fetched"], 1, 0))
+    silent.lost.add("r1")
+    assert list(checker.returned(silent, [], are_heard=True))
+
+
+def test_what_the_bus_lost_is_not_heard():
+    """The list of the command shows that nothing waits."""
+    assert list(checker.returned(heard(r1=([], 1)), [], are_heard=False)) == []
