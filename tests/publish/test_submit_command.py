@@ -30,7 +30,9 @@ from tools.local.provision import provision
 
 SLUICE = Path(sys.executable).parent / "sluice"
 BILLING = "shared.workloads.billing:Billing"
-LINES = [json.dumps({"id": number, "quantity": "0.25"}) for number in range(3000)]
+#: A transaction that fits the workloads of these tests.
+USAGE = {"account": "a", "plan": "standard", "quantity": "0.25", "amount": "1"}
+LINES = [json.dumps({"id": number, **USAGE}) for number in range(3000)]
 
 
 @pytest.fixture
@@ -84,7 +86,7 @@ def test_a_file_becomes_a_job(storage, queue, usage, tmp_path):
 
 def test_the_first_lines_are_checked_and_all_of_them_on_demand(storage, queue, tmp_path):
     """A faulty line behind them is left to the workers, and the command says how far it read."""
-    (tmp_path / "long.ndjson").write_text("\n".join([*["{}"] * 10_000, "{'id': 1}"]))
+    (tmp_path / "long.ndjson").write_text("\n".join([*LINES[:1] * 10_000, "{'id': 1}"]))
     checked = sluice(storage, "long.ndjson", "--check", cwd=tmp_path)
     assert (checked.returncode, checked.stderr.partition(": byte")[0][:32]) == (1, "sluice: not_json: line 10001: Ex")
     assert queue.peek_messages() == []
@@ -119,7 +121,7 @@ def test_the_same_file_is_the_same_job(storage, queue, usage, tmp_path):
     """Typed twice, it counts once; another content is another job."""
     jobs = [json.loads(sluice(storage, usage, "--json", cwd=tmp_path).stdout)["job"] for _ in range(2)]
     assert jobs[0] == jobs[1]
-    usage.write_bytes(gzip.compress(b'{"id": 1}\n'))
+    usage.write_bytes(gzip.compress(LINES[0].encode()))
     assert json.loads(sluice(storage, usage, "--json", cwd=tmp_path).stdout)["job"] != jobs[0]
 
 
@@ -256,6 +258,30 @@ def test_ones_own_workload_is_checked_too(storage, queue, usage, tmp_path, where
         assert done.returncode == 0, done.stderr
         assert warning in done.stderr if warning else done.stderr == ""
     queue.clear_messages()
+
+
+def test_a_file_that_does_not_fit_its_workload_is_not_sent(storage, queue, usage, tmp_path):
+    """Each value of CSV is text, for one; the error names the line, the field and the option that mends it."""
+    (tmp_path / "sales.py").write_text(SALES.replace("amount: Decimal", "amount: Decimal\n    pieces: int"))
+    file, lines = tmp_path / "sales.csv", tmp_path / "sales.ndjson"
+    file.write_text("amount,pieces\n1.5,2\n2.5,3\n")
+    lines.write_text('{"amount": "1", "pieces": 1}\n\n{"amount": "1"}\n')
+    sales = {"cwd": tmp_path, "SLUICE_WORKLOADS": "sales:Sales"}
+    done = sluice(storage, file, "--workload", "sales", **sales)
+    assert (done.returncode, queue.receive_message()) == (1, None)
+    assert (
+        "none of the first 2 lines fits workload 'sales'. line 2: Expected `int`, got `str` - at `$.pieces` (--number "
+        in done.stderr
+    )
+    for words, file_, warning in (
+        (("--number", "pieces"), file, ""),
+        (("--no-fit",), file, ""),
+        ((), lines, "1 of the first 2 lines do not fit workload 'sales', which will reject them. line 3: "),
+    ):
+        done = sluice(storage, file_, "--workload", "sales", *words, **sales)
+        assert done.returncode == 0, done.stderr
+        assert warning in done.stderr if warning else done.stderr == ""
+        queue.clear_messages()
 
 
 @pytest.mark.parametrize(
@@ -408,7 +434,7 @@ def test_who_waits_with_a_time_gets_a_status_of_its_own(storage, queue, usage):
 def large(tmp_path):
     """A packed file whose text fills three stretches, of few different lines."""
     file = tmp_path / "large.ndjson.gz"
-    line = json.dumps({"id": 1, "quantity": "0.25", "note": "x" * 2000}).encode() + b"\n"
+    line = json.dumps({**USAGE, "note": "x" * 2000}).encode() + b"\n"
     file.write_bytes(gzip.compress(line * 75_000, 1, mtime=0))
     return file
 

@@ -23,7 +23,7 @@ from tools.cli.jobs import count_work_queues
 from tools.cli.options import JsonOption, SettingsOption, connected, moment, room_name
 from tools.cli.screen import Screen
 from tools.cli.settings_file import load
-from tools.cli.submit_checks import SameJob, check_gate, check_workload, say
+from tools.cli.submit_checks import SameJob, check_fit, check_gate, check_workload, say
 from tools.cli.transactions_file import (
     ColumnsOption,
     CountedFile,
@@ -105,6 +105,12 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
     check: Annotated[
         bool, typer.Option("--check", help="Read every line strictly before anything is sent, as with --sum.")
     ] = False,
+    fit: Annotated[
+        bool,
+        typer.Option(
+            "--fit/--no-fit", help="Send nothing if none of the first 10,000 lines fits the workload as it is here."
+        ),
+    ] = True,
     after: Annotated[
         list[str] | None, typer.Option(metavar="JOB", help=f"{_help('after')} One JOB each time; may be repeated.")
     ] = None,
@@ -135,6 +141,7 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
         "night": night,
     }
     send: Callable[[Publisher], Sent]
+    form = FileForm(csv, columns, tuple(numbers or ()))
     if from_jobs is not None:
         if file is not None or not job or declare or check or csv or columns or numbers:
             raise typer.BadParameter("--from takes --job, and no file nor what is said of one", param_hint="--from")
@@ -145,7 +152,6 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
         raise typer.BadParameter("give a FILE, or --from JOBS, where --files goes with", param_hint="FILE")
     else:
         job = job or _name_job(file)
-        form = FileForm(csv, columns, tuple(numbers or ()))
         send = partial(
             _send_file,
             file=file,
@@ -162,7 +168,8 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
         stores = Stores(connections)
         if gate:
             check_gate(stores, gate)
-        check_workload(load(settings), settings, workload, added)
+        known = check_workload(load(settings), settings, workload, added)
+        check_fit(known, form, file if fit else None)
         same = SameJob(stores, room, is_needed=wait)
         with Publisher.connect(connections, room, hints=hint) as publisher:
             publisher.before_send = same

@@ -1,22 +1,26 @@
 """The checks of `sluice submit` before it sends. One that was not possible is reported, and stops nothing."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 import typer
 
 from shared.app import Stores
-from shared.errors import StorageUnavailableError, UnknownWorkloadError
+from shared.errors import RefusedError, StorageUnavailableError, UnknownWorkloadError
 from shared.gate import GateState
 from shared.grammar import room_job, room_of, texts
 from shared.ledger import SEALED, TOMBSTONES, Collision, Job, judge
-from shared.payload import Limits, Stretched, Submission, fingerprints_of, open_envelope, read_submission
-from shared.workloads import Workloads
+from shared.payload import Limits, Stretched, Submission, fingerprints_of, open_envelope, read_submission, reader_of
+from shared.publish import CHECKED_FIRST
+from shared.refusals import Reason
+from shared.workloads import AnyWorkload, Workloads
 from tools.cli.options import PROBLEM_FOUND
 from tools.cli.settings_file import add_app_to_path
+from tools.cli.transactions_file import FileForm
 
 _WORKLOADS: Final = "SLUICE_WORKLOADS"
 
@@ -44,28 +48,58 @@ def check_gate(stores: Stores, gate: str) -> None:
             )
 
 
-def check_workload(settings: Mapping[str, str], file: Path | None, workload: str, sums: Sequence[str]) -> None:
-    """Say what the app will refuse, by the workloads that its settings name."""
+def check_workload(
+    settings: Mapping[str, str], file: Path | None, workload: str, sums: Sequence[str]
+) -> AnyWorkload | None:
+    """Say what the app will refuse, by the workloads that its settings name. Return this one, if it can be had."""
     what = f"not checked: whether the app has workload {workload!r} and adds up {', '.join(sums) or 'no sum'}"
     if not settings.get(_WORKLOADS):
         say(f"{what}: these settings have no {_WORKLOADS}")
-        return
+        return None
     add_app_to_path(file)
     try:
         known = Workloads.load(settings[_WORKLOADS], settings)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - user code, which may raise anything
         say(f"{what}: {type(error).__name__}: {error}")
-        return
+        return None
     try:
-        added = known.find(workload).sums
+        found = known.find(workload)
     except UnknownWorkloadError as error:
         say(f"the app will park this submission until it has the workload: {error}")
-        return
-    if unknown := sorted(set(sums) - set(added)):
+        return None
+    if unknown := sorted(set(sums) - set(found.sums)):
         say(
-            f"the app will refuse this submission: workload {workload} adds up {', '.join(added) or 'nothing'}, "
+            f"the app will refuse this submission: workload {workload} adds up {', '.join(found.sums) or 'nothing'}, "
             f"not {', '.join(unknown)}"
         )
+    return found
+
+
+def check_fit(workload: AnyWorkload | None, form: FileForm, path: Path | None) -> None:
+    """Read the first lines of a file as the workload will. End the command if none fits; say how many do not.
+
+    The publisher names a line that is no transaction at all.
+    """
+    if workload is None or path is None or not path.is_file():
+        # What is no file, such as a pipe, is read once.
+        return
+    with path.open("rb") as file, suppress(RefusedError):
+        numbered = list(islice(form.read(file, path), CHECKED_FIRST))
+        refused = reader_of(workload.transaction, workload.sums).read([line for _, line in numbered]).refused
+        if {one.reason for one in refused} != {Reason.DOES_NOT_FIT.value}:
+            return
+        first = f"line {numbered[refused[0].place][0]}: {refused[0].found}{form.remedy(path, refused[0].found)}"
+        if len(refused) < len(numbered):
+            say(
+                f"{len(refused):,} of the first {len(numbered):,} lines do not fit workload {workload.name!r}, which will "
+                f"reject them. {first}"
+            )
+            return
+        say(
+            f"nothing was sent: none of the first {len(numbered):,} lines fits workload {workload.name!r}. {first}. Mend the "
+            "file, name another --workload, or send it as it stands with --no-fit"
+        )
+        raise typer.Exit(PROBLEM_FOUND)
 
 
 class SameJob:

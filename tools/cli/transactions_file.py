@@ -1,5 +1,6 @@
 """A person's file of transactions: lines of JSON, CSV or Parquet, by its name and the options of the command."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,8 @@ NumbersOption = Annotated[
 _PACKED: Final = (".gz", ".zst")
 #: Endings of the files that are converted.
 _CSV, _PARQUET = ".csv", ".parquet"
+#: The words of the library for a number that came as text, with the name of its field.
+_NUMBER_AS_TEXT: Final = re.compile(r"^Expected `(?:int|float)[^`]*`, got `str` - at `\$\.([^`]+)`$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,12 @@ class FileForm:
             except ValueError as error:
                 raise typer.BadParameter(str(error), param_hint="--csv") from error
         return (read_parquet if kind == _PARQUET else read_file)(file)
+
+    def remedy(self, path: Path, found: str) -> str:
+        """Return what a column of CSV is sent with whose workload has a number where the file has text."""
+        wrong = _NUMBER_AS_TEXT.search(found)
+        is_csv = wrong is not None and self._find_kind(path) == _CSV
+        return f" (--number {wrong.group(1)} sends this column as numbers)" if wrong and is_csv else ""
 
     def _find_kind(self, path: Path) -> str:
         """Return which table the file is, or nothing for lines of JSON."""
