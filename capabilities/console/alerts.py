@@ -3,7 +3,7 @@
 The other alerts are rules over the log: they are in Azure Monitor.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -12,13 +12,12 @@ from typing import Final
 from capabilities.console.snapshot import OpenWork
 from shared.capability import NeedWords
 from shared.ledger import JobState
+from shared.operating import find_needs
 from shared.parked import CauseSums
-from shared.watch import Need, NeedKind, Standing, find_last_point, find_silence, name_kind
+from shared.watch import PARKED, SILENT, Need, NeedKind, Standing, name_kind
 
 #: A tick follows each pointer within a minute or two.
 TICK_SILENT: Final = timedelta(minutes=5)
-#: Work that waits this long while no process reports has no worker.
-NO_WORKER: Final = timedelta(minutes=2)
 _Link = Callable[..., str]
 #: The page that helps, and the part of its address that says what the need is about.
 _PAGES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
@@ -28,6 +27,7 @@ _PAGES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         NeedKind.GATE_UNREADABLE: ("gate", "gate"),
         NeedKind.GATE_HOLDS: ("gate", "gate"),
         NeedKind.ROOM_FLOODS: ("parked", ""),
+        PARKED: ("parked", ""),
     }
 )
 
@@ -60,42 +60,21 @@ def find_alerts(  # noqa: PLR0913 - each is another part of the page
     link: _Link,
 ) -> list[Alert]:
     """Return the alerts, the grave ones first. `words`: those of the kinds that capabilities note."""
-    found = [
-        *_of_tick(work, standing, now, link),
-        *_of_workers(standing, link),
-        *_of_needs(standing, words, link),
-        *_of_parked(causes, link),
-    ]
+    # By the time of the reading: what was read an hour ago says nothing of now.
+    needs = find_needs(standing, causes, standing.named or now)
+    found = [*_of_pointers(needs, work, now, link), *_of_needs(needs, standing.more, words, link)]
     return sorted(found, key=lambda alert: not alert.is_grave)
 
 
-def _of_tick(work: OpenWork, standing: Standing, now: datetime, link: _Link) -> Iterator[Alert]:
-    # By the time of the reading: what was read an hour ago says nothing of now.
-    silence = find_silence(standing.hours, standing.named or now)
-    if silence is not None:
-        yield Alert(silence.words, silence.found, silence.remedy, link("now"), is_grave=silence.is_grave)
-    elif work.oldest is not None and now - work.oldest > TICK_SILENT:
+def _of_pointers(needs: Sequence[Need], work: OpenWork, now: datetime, link: _Link) -> Iterator[Alert]:
+    is_known = any(need.kind == SILENT for need in needs)
+    if not is_known and work.oldest is not None and now - work.oldest > TICK_SILENT:
         yield Alert(
             "tick silent",
             "the tick does not follow work that is due",
             "check whether the app runs and its timer is on: sluice doctor",
             link("now"),
             work.oldest,
-        )
-
-
-def _of_workers(standing: Standing, link: _Link) -> Iterator[Alert]:
-    last = find_last_point(standing.hours)
-    point = last and last.point
-    if last is None or point is None or point.processes or not point.depth:
-        return
-    if (point.oldest_age or 0) > NO_WORKER.total_seconds():
-        yield Alert(
-            "work waits",
-            f"{point.depth:,} messages wait, and no process reports",
-            "check whether the app runs: sluice doctor",
-            link("now"),
-            last.at - timedelta(seconds=point.oldest_age or 0),
         )
 
 
@@ -107,29 +86,19 @@ def link_need(link: _Link, need: Need, words: NeedWords | None) -> str:
     return link(page, **({place: need.about} if place else {}))
 
 
-def _of_needs(standing: Standing, words: Mapping[str, NeedWords], link: _Link) -> Iterator[Alert]:
-    for need in standing.needs:
+def _of_needs(
+    needs: Sequence[Need], more: Iterable[str], words: Mapping[str, NeedWords], link: _Link
+) -> Iterator[Alert]:
+    for need in needs:
         known = words.get(need.kind)
-        done = link("need", kind=need.kind, about=need.about)
+        done = link("need", kind=need.kind, about=need.about) if need.has_row else ""
         remedy = known.remedy if known else need.remedy
         address = link_need(link, need, known) if remedy else done
-        yield Alert(
-            need.words, f"{need.about}: {need.found}", remedy, address, need.since, need.at, need.is_grave, done
-        )
-    for kind in standing.more:
-        shown = sum(need.kind == kind for need in standing.needs)
+        found = f"{need.about}: {need.found}" if need.has_row else need.found
+        seen_at = need.at if need.has_row else None
+        yield Alert(need.words, found, remedy, address, need.since, seen_at, need.is_grave, done)
+    for kind in more:
+        shown = sum(need.kind == kind for need in needs)
         state = kind.partition("-")[2]
         address = link("jobs", state=state if state in {one.value for one in JobState} else "")
         yield Alert(name_kind(kind), f"there are more than these {shown}", "the list of jobs has all of them", address)
-
-
-def _of_parked(causes: Sequence[CauseSums], link: _Link) -> Iterator[Alert]:
-    if causes:
-        number = sum(cause.open + cause.over for cause in causes)
-        yield Alert(
-            "parked",
-            f"{number:,} in {len(causes)} {'cause' if len(causes) == 1 else 'causes'}",
-            "each cause says what to do",
-            link("parked"),
-            is_grave=False,
-        )

@@ -8,6 +8,7 @@ Reading order:
 - `timetable_acts`: timetables are set and ended, and their next opening is planned
 - `job_acts`: jobs are paused and resumed, rules put in force; a job with everything around it, and the lines that it made
 - `erase_acts`: jobs are erased. `keeping` says what the account keeps of removed blobs
+- `standing`: what needs a person now, for the command and the console
 - `prefixes`: the one name that a person typed the beginning of
 - `parked_acts`: parked messages are replayed by cause, or discarded; the transactions of each
 - `replay`, `replay_record`: a selection is replayed as a row, which any process steps
@@ -115,4 +116,5 @@ from shared.operating.replay_record import (
     estimate as estimate,
 )
 from shared.operating.run_diff import DiffReader as DiffReader, RunDiff as RunDiff
+from shared.operating.standing import find_needs as find_needs
 from shared.operating.timetable_acts import Timetabler as Timetabler, TimetableResult as TimetableResult

@@ -9,8 +9,11 @@ Reading order:
 """
 
 from shared.watch.needs import (
+    PARKED as PARKED,
     RULES as RULES,
+    SILENT as SILENT,
     TICK as TICK,
+    WORK_WAITS as WORK_WAITS,
     Need as Need,
     NeedKind as NeedKind,
     cut_found as cut_found,

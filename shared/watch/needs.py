@@ -28,8 +28,10 @@ class NeedKind(StrEnum):
     LATE = "z-late"
 
 
-#: No row has it: it follows from the last point.
+#: No rows have them: they follow from the last point, and from what is parked.
 SILENT: Final = "a-tick-silent"
+WORK_WAITS: Final = "h-work-waits"
+PARKED: Final = "y-parked"
 #: What the need about the rules is about.
 RULES: Final = "the rules"
 #: What both needs of the tick are about.
@@ -49,6 +51,8 @@ _REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         NeedKind.UNBALANCED: "compare the declared numbers with those found: its page has both",
         NeedKind.LATE: "its page says what holds it up",
         SILENT: "check whether the app runs and its timer is on: sluice doctor",
+        WORK_WAITS: "check whether the app runs: sluice doctor",
+        PARKED: "each cause says what to do: sluice parked list",
     }
 )
 _LETTERS_OF_JOBS: Final = frozenset({"x", "z"})
@@ -82,6 +86,11 @@ class Need:
     def remedy(self) -> str:
         """Return the way out. Empty: this version does not know the kind."""
         return _REMEDIES.get(self.kind, "")
+
+    @property
+    def has_row(self) -> bool:
+        """Return whether a row says it, which a person can take off the list."""
+        return self.kind not in {SILENT, WORK_WAITS, PARKED}
 
     @property
     def is_of_job(self) -> bool:

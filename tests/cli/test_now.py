@@ -4,11 +4,14 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from azure.data.tables import TableClient
 
 from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.ledger import Job
 from shared.watch import KEPT, Act, Need, NeedKind, Point
+from tests.console.fillings import park
+from tests.parked.test_cause_index import make_entry
 
 AT = datetime(2031, 3, 1, 12, tzinfo=UTC)
 NOTICE = Need(NeedKind.LATE, "now-waits", "little time is left before its deadline", AT, is_grave=False)
@@ -17,8 +20,12 @@ PAUSED = Need(NeedKind.PAUSED, "now-paused", "30 of 40 chunks \x1b[31mare parked
 
 @pytest.fixture
 def watch(provisioned):
-    """The needs that stand, without those of other tests."""
-    with Connections(provisioned.connection_string) as connections, Stores(connections) as stores:
+    """The needs that stand, without those of other tests, whose causes are put aside for as long."""
+    rows = TableClient.from_connection_string(provisioned.connection_string, "decisions")
+    with rows, Connections(provisioned.connection_string) as connections, Stores(connections) as stores:
+        causes = list(rows.query_entities("PartitionKey eq 'causes'"))
+        for row in causes:
+            rows.delete_entity(row["PartitionKey"], row["RowKey"])
         for need in stores.watch.read().needs:
             stores.watch.end(need.kind, need.about, AT)
         # Of apps that other tests let tick.
@@ -26,6 +33,18 @@ def watch(provisioned):
         yield stores.watch
         for need in (NOTICE, PAUSED):
             stores.watch.end(need.kind, need.about, AT)
+        for row in causes:
+            rows.upsert_entity(row)
+
+
+def test_what_is_parked_is_a_notice(sluice, watch, provisioned):
+    """A job may be missing for it; the page of causes says what to do."""
+    with Connections(provisioned.connection_string) as connections, Stores(connections) as stores:
+        park(stores, make_entry(job="now-parked"))
+        shown = sluice("now", "--json")
+        (need,) = json.loads(shown.stdout)["needs"]
+        assert (shown.returncode, need["kind"], need["found"], need["grave"]) == (0, "parked", "1 in 1 cause", False)
+        assert "sluice parked" in sluice("now").stdout
 
 
 def test_a_person_sees_what_needs_one_and_a_script_gets_a_status(sluice, watch):

@@ -66,7 +66,10 @@ def test_the_first_lines_are_those_that_need_a_person(visitor):
     assert late[1].startswith(
         "job late zz-late: its deadline has passed, 2026-11-21 11:59 UTC, held behind gate nightly, since 2026-11-21 11:59"
     )
-    assert parked == ("warn", "parked 1 in 1 cause each cause says what to do")
+    assert parked == (
+        "warn",
+        "parked 1 in 1 cause, since 2026-11-21 09:00:00 UTC each cause says what to do: sluice parked list",
+    )
     for page in ("/job/zz-paused", "/job/zz-late", "/parked"):
         assert f'<a href="{visitor.folder}{page}"><strong>' in reply.text
 

@@ -1,6 +1,6 @@
 """`sluice now`: what needs a person, as the first page of the console says it, and what was at a moment of the past.
 
-One request, so the app may be down.
+Two requests, so the app may be down.
 """
 
 import json
@@ -16,17 +16,15 @@ from rich.table import Table
 
 from shared.app import Stores
 from shared.capability import find_known
-from shared.operating import AuditedAct
+from shared.operating import AuditedAct, find_needs
 from shared.watch import (
     KEPT,
     Need,
     NeedKind,
     PastMoment,
     Standing,
-    find_silence,
     is_kind_of_job,
     name_kind,
-    sort_needs,
 )
 from tools.cli.gate_view import moment as show_moment
 from tools.cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, connected, end, moment
@@ -63,8 +61,9 @@ def now(  # noqa: PLR0913 - each is an option
     with connected(settings) as connections:
         stores = Stores(connections)
         found = stores.watch.read(stores.clock.now() - _HOUR)
-    silence = find_silence(found.hours, stores.clock.of_reply(found.named))
-    standing = replace(found, needs=sort_needs([*found.needs, *([silence] if silence else [])]))
+        causes = stores.parked_table.read_causes().causes
+    needs = find_needs(found, causes, stores.clock.of_reply(found.named))
+    standing = replace(found, needs=needs)
     if as_json:
         needs = [_document(need) for need in standing.needs]
         typer.echo(json.dumps({"needs": needs, "more": [name_kind(kind) for kind in standing.more]}))

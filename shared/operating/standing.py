@@ -1,0 +1,37 @@
+"""What needs a person now: the rows of needs, and what follows from the last point and from the causes. Pure.
+
+The first page of the console and `sluice now` say the same by it.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from shared.parked import CauseSums
+from shared.watch import PARKED, WORK_WAITS, Need, Standing, find_last_point, find_silence, sort_needs
+
+#: Work that waits this long while no process reports has no worker.
+NO_WORKER: Final = timedelta(minutes=2)
+
+
+def find_needs(standing: Standing, causes: Sequence[CauseSums], now: datetime) -> list[Need]:
+    """Return what needs a person, the grave first. `now`: of the reading, since what is older says nothing of later."""
+    return sort_needs([*standing.needs, *_find_others(standing, causes, now)])
+
+
+def _find_others(standing: Standing, causes: Sequence[CauseSums], now: datetime) -> Iterator[Need]:
+    if silence := find_silence(standing.hours, now):
+        yield silence
+    last = find_last_point(standing.hours)
+    point = last and last.point
+    if last and point and point.depth and not point.processes and (point.oldest_age or 0) > NO_WORKER.total_seconds():
+        found, since = (
+            f"{point.depth:,} messages wait, and no process reports",
+            last.at - timedelta(seconds=point.oldest_age or 0),
+        )
+        yield Need(WORK_WAITS, "the queues", found, last.at, since)
+    if causes:
+        number = sum(cause.open + cause.over for cause in causes)
+        found = f"{number:,} in {len(causes)} {'cause' if len(causes) == 1 else 'causes'}"
+        first = min((cause.first_at for cause in causes if cause.first_at), default=None)
+        yield Need(PARKED, "what is parked", found, now, first, is_grave=False)
