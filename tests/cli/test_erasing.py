@@ -83,6 +83,7 @@ def test_a_proof_is_shown_with_its_counts(sluice, job_in):
     name = job_in(JobState.ERASED, erased_at=NOON, proven_at=NOON, proof=proof, by="ann", problem="request 4711")
     shown = sluice("jobs", "show", name).stdout
     assert "7 tables, 5 containers, 4 queues looked at, 0 found; second check on 2026-11-29" in shown
+    assert json.loads(sluice("jobs", "show", name, "--json").stdout)["proof"] == proof
 
 
 def test_a_source_is_refused_unless_what_was_made_from_it_is_named(sluice, job_in, stores):

@@ -135,6 +135,8 @@ class Night:
                 text=True,
                 check=False,
             )
+            if "Traceback" in done.stderr:
+                self.problems.append(f"sluice {' '.join(words)}: {done.stderr[-400:]}")
             if done.returncode in status:
                 return done.stdout
             time.sleep(1)
@@ -317,8 +319,10 @@ class Night:
         """Pause or stop a job, if it has not ended yet."""
         halted, sure = {"pause": "paused", "stop": "stopped"}[act], ["--yes"] if act == "stop" else []
         ends = {halted, "complete", "completed_with_parked"}
-        self.insists("jobs", act, job.full, "--why", "night", *sure, until=lambda: self.state(job) in ends)
-        at, state = time.time(), self.state(job)
+        seen = []
+        has_ended = lambda: seen.append(self.state(job)) or seen[-1] in ends  # noqa: E731 - said once
+        self.insists("jobs", act, job.full, "--why", "night", *sure, until=has_ended)
+        at, state = time.time(), seen[-1]
         self.acts[act] += 1
         if state == halted:
             job.halted.append([at, float("inf")])

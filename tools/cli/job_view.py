@@ -67,7 +67,12 @@ def _proof(job: Job) -> dict[str, object]:
     """Return the fields that the JSON of an erased job has beside those of others."""
     if job.erased_at is None:
         return {}
-    return {"erased_at": _iso(job.erased_at), "by": job.by, "proven_at": _iso(job.proven_at), "proof": job.proof}
+    return {
+        "erased_at": _iso(job.erased_at),
+        "by": job.by,
+        "proven_at": _iso(job.proven_at),
+        "proof": job.proof and dict(job.proof),
+    }
 
 
 def job_table(job: Job, now: datetime, *, is_predictable: bool = True) -> Table:
