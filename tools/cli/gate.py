@@ -14,7 +14,7 @@ import typer
 from shared.app import Stores
 from shared.errors import NameRefusedError, ReleaseExpiredError, ScheduleRefusedError
 from shared.gate import GateState, HeldSummary, Roll, check_name, is_of_timetable
-from shared.operating import AuditedAct, GateActResult, Overview, hash_seed
+from shared.operating import AuditedAct, GateActResult, Overview, describe_gate, hash_seed
 from shared.scaling import records_of
 from shared.usage import load as load_prices
 from shared.waiting import Release
@@ -252,7 +252,7 @@ def _report(  # noqa: PLR0913 - each is a part of the answer
             if starts
             else f"held: {held.count}"
         )
-        typer.echo(f"{name} {done} {view.state_words(state)} at epoch {state.epoch}; {what}")
+        typer.echo(f"{name} {done} {describe_gate(state)} at epoch {state.epoch}; {what}")
     else:
         typer.echo(f"{name} opens at {view.plan_words(state)} UTC; held: {held.count}")
     if roll:

@@ -13,6 +13,7 @@ from shared.app import Stores
 from shared.errors import SettingsError
 from shared.ledger import Job, JobState, Wanted, refuse_rerun
 from shared.operating import (
+    JOBS,
     LEAST,
     MOST_AT_THE_DOOR,
     WRITTEN,
@@ -21,10 +22,12 @@ from shared.operating import (
     complete_prefix,
     describe_proof,
     group_later,
+    row_of_job,
 )
 from shared.parked import Entry
 from tools.cli import erasing, job_view as view, rerun
 from tools.cli.diff_view import diff_in_words, list_diff_pieces
+from tools.cli.lists import make_list
 from tools.cli.options import (
     FORMER_NAMES,
     PROBLEM_FOUND,
@@ -86,7 +89,8 @@ def list_jobs(  # noqa: PLR0913 - the filters of the list
         ]
         typer.echo(json.dumps({"jobs": listed, "after": page.after}))
         return
-    Screen().show(view.list_table(page.jobs, refused, failing, now))
+    rows = [row_of_job(one, now, refused, failing) for one in page.jobs]
+    Screen().show(make_list("Jobs", JOBS, rows, now))
     for one in page.jobs:
         for entry in refused.get(one.job, ()):
             typer.echo(f"{one.job}: {view.refused_line(entry, one)}", err=True)

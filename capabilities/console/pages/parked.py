@@ -10,6 +10,8 @@ from capabilities.console.visit import Page, Visit
 from shared.app import build_entry_reader
 from shared.errors import ActStaleError
 from shared.operating import (
+    CAUSES,
+    ENTRIES,
     MOST_LINES,
     ReplayPace,
     Selection,
@@ -38,7 +40,8 @@ def show_causes(visit: Visit) -> Page:
         causes, is_complete = summarize_causes(visit.view.build_operator().select(Selection(job=job))), True
     values = {
         "causes": causes,
-        "shown": [(cause, cause.trend(visit.now)) for cause in causes[:MOST_CAUSES]],
+        "columns": CAUSES,
+        "shown": causes[:MOST_CAUSES],
         "number": sum(cause.open + cause.over for cause in causes),
         "is_complete": is_complete,
         "of_job": job,
@@ -62,6 +65,7 @@ def show_cause(visit: Visit, fingerprint: str) -> Page:
     values = {
         "cause": cause,
         "above": with_files,
+        "columns": ENTRIES,
         "entries": ordered[first : first + PAGE],
         "after": rest,
         "seen": digest_entries(chosen),

@@ -8,7 +8,7 @@ from capabilities.console.acts import read_form
 from capabilities.console.pages.parked import show_cause
 from capabilities.console.visit import Page, Visit
 from shared.errors import ActStaleError, JobStateError
-from shared.operating import ReplayFate, ReplayPace, Selection
+from shared.operating import REPLAYS, ReplayFate, ReplayPace, Selection
 
 #: Replays of the list.
 MOST_LISTED = 50
@@ -18,7 +18,11 @@ def show_replays(visit: Visit) -> Page:
     """Show the last replays, the newest first. One request."""
     replays = visit.view.stores.replays.newest(MOST_LISTED)
     return Page(
-        title="Replays", section="parked", template="replays.html", values={"replays": replays}, looks_again=True
+        title="Replays",
+        section="parked",
+        template="replays.html",
+        values={"replays": replays, "columns": REPLAYS},
+        looks_again=True,
     )
 
 
