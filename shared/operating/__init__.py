@@ -118,6 +118,7 @@ from shared.operating.parked_acts import (
 )
 from shared.operating.prefixes import LEAST as LEAST, complete_prefix as complete_prefix
 from shared.operating.replay import (
+    MOST_PICKS as MOST_PICKS,
     Replayer as Replayer,
     ReplayFate as ReplayFate,
     ReplayPace as ReplayPace,
