@@ -29,6 +29,7 @@ from shared.watch import (
     sort_needs,
 )
 from tools.cli.gate_view import moment as show_moment
+from tools.cli.lists import watchable
 from tools.cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, connected, end, moment
 from tools.cli.screen import Screen, clean
 
@@ -45,6 +46,7 @@ AtOption = Annotated[
 _HOUR: Final = timedelta(hours=1)
 
 
+@watchable
 def now(  # noqa: PLR0913 - each is an option
     by: ByOption,
     *,

@@ -21,7 +21,8 @@ from shared.operating import (
 )
 from shared.parked import Entry, OverFile, files_in_words, join_by_cause
 from tools.cli import parked_view as view
-from tools.cli.lists import make_list
+from tools.cli.completion import complete_cause
+from tools.cli.lists import make_list, watchable
 from tools.cli.options import (
     FORMER_NAMES,
     PROBLEM_FOUND,
@@ -43,7 +44,12 @@ app = typer.Typer(
 )
 
 FingerprintArgument = Annotated[
-    str | None, typer.Argument(help="The cause, as `list` shows it; its beginning is enough.", metavar="FINGERPRINT")
+    str | None,
+    typer.Argument(
+        help="The cause, as `list` shows it; its beginning is enough.",
+        metavar="FINGERPRINT",
+        autocompletion=complete_cause,
+    ),
 ]
 JobOption = Annotated[
     str | None, typer.Option(help="Of this job only, and what was refused at the door and claims it.", metavar="JOB")
@@ -60,6 +66,7 @@ WAVES_SHOWN = 8
 
 
 @app.command("list")
+@watchable
 def list_parked(  # noqa: PLR0913 - each option of the command is an argument
     fingerprint: FingerprintArgument = None,
     *,
@@ -224,7 +231,12 @@ def discard(  # noqa: PLR0913 - each option of the command is an argument
 
 @app.command()
 def export(
-    fingerprint: Annotated[str, typer.Argument(help="The cause; its beginning is enough.", metavar="FINGERPRINT")],
+    fingerprint: Annotated[
+        str,
+        typer.Argument(
+            help="The cause; its beginning is enough.", metavar="FINGERPRINT", autocompletion=complete_cause
+        ),
+    ],
     by: ByOption,
     why: WhyOption = "",
     *,
@@ -239,7 +251,12 @@ def export(
 
 @app.command()
 def readmit(  # noqa: PLR0913 - each option of the command is an argument
-    fingerprint: Annotated[str, typer.Argument(help="The cause; its beginning is enough.", metavar="FINGERPRINT")],
+    fingerprint: Annotated[
+        str,
+        typer.Argument(
+            help="The cause; its beginning is enough.", metavar="FINGERPRINT", autocompletion=complete_cause
+        ),
+    ],
     by: ByOption,
     *,
     room: RoomOption = None,

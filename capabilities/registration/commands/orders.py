@@ -19,7 +19,7 @@ from capabilities.registration.views import ORDER_MODEL, state_of
 from shared.processes import STUCK_AFTER
 from shared.settings import Settings
 from tools.cli import opening
-from tools.cli.lists import make_list
+from tools.cli.lists import make_list, watchable
 from tools.cli.options import FORMER_NAMES, PROBLEM_FOUND, JsonOption, SettingsOption, end
 from tools.cli.screen import Screen, clean
 
@@ -47,6 +47,7 @@ def show_order(order: OrderArgument, settings: SettingsOption = None, *, as_json
 
 
 @orders.command("list")
+@watchable
 def list_orders(
     state: Annotated[OrderPhase | None, typer.Option(help="Only orders in this state.")] = None,
     limit: LimitOption = 100,
@@ -71,6 +72,7 @@ def list_orders(
 
 
 @processes.command("list")
+@watchable
 def list_processes(
     limit: LimitOption = 100,
     settings: SettingsOption = None,
