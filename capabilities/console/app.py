@@ -143,7 +143,7 @@ class Application:
         visit = Visit(
             view=self._view,
             person=person,
-            query={name: value for name, value in request.args.items() if name != PART},
+            query={name: "\n".join(request.args.getlist(name)) for name in request.args if name != PART},
             is_look=is_look,
             now=self._view.clock.now(),
             link=partial(_link, adapter),

@@ -1,13 +1,15 @@
 """Templates, and the text of others made harmless: escaped, and without characters that control or turn text."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final
 
 from jinja2 import Environment, FunctionLoader, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
+
+from shared.operating import Aside, HowFar, StateMark, Trend, describe_duration, tone_of
 
 #: Shown in place of nothing.
 NOTHING: Final = "\N{EN DASH}"
@@ -57,10 +59,7 @@ def show_duration(seconds: float | timedelta | None) -> str:
     """Return a duration in its two largest units."""
     if seconds is None:
         return NOTHING
-    whole = max(0, int(seconds.total_seconds() if isinstance(seconds, timedelta) else seconds))
-    parts = [(whole // 86400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "min"), (whole % 60, "s")]
-    first = next((index for index, (count, _) in enumerate(parts) if count), len(parts) - 1)
-    return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2])
+    return describe_duration(seconds.total_seconds() if isinstance(seconds, timedelta) else seconds)
 
 
 def show_words(value: Any) -> str:
@@ -77,6 +76,10 @@ def _load(template: str) -> str:
     """Return a template of the console, or of the package before the colon."""
     package, _, name = template.rpartition(":")
     return PackageLoader(package or __name__.rpartition(".")[0]).get_source(Environment(autoescape=True), name)[0]
+
+
+def _check(*kinds: type) -> Callable[..., bool]:
+    return lambda value: isinstance(value, kinds)
 
 
 @cache
@@ -98,7 +101,11 @@ def templates() -> Environment:
         "words": show_words,
         "lines": show_lines,
         "json": show_json,
+        "tone": tone_of,
     }
+    made.tests["state"], made.tests["note"] = _check(StateMark), _check(Aside)
+    made.tests["how_far"], made.tests["trend"] = _check(HowFar), _check(Trend)
+    made.tests["moment"], made.tests["number"] = _check(datetime), _check(int, float)
     return made
 
 

@@ -66,7 +66,7 @@ class Visit:
 
     view: View
     person: Person
-    #: The part of the address behind the question mark.
+    #: The part of the address behind the question mark. Values of one name are lines.
     query: Mapping[str, str]
     #: Whether a page that is shown looks again. Else a person has just opened it.
     is_look: bool
@@ -100,6 +100,8 @@ class Page:
     has_plot: bool = False
     #: The template of the forms below. They stay as they are while the page looks again.
     acts: str = ""
+    #: Whether they stand above the page: below, many rows would hide them.
+    acts_first: bool = False
     #: The template of a part in the middle of the page, which by itself is no news to a page that looks again.
     inset: str = ""
     #: A sentence above the page: why an act was not done.

@@ -14,11 +14,11 @@ from capabilities.console.visit import Page, Visit
 from capabilities.registration.entities import RegistrationChoice
 from capabilities.registration.flows import RegistrationStores
 from capabilities.registration.http import describe_order
-from capabilities.registration.order import OrderPhase, order_home
+from capabilities.registration.order import OrderPhase
+from capabilities.registration.order_columns import ORDERS, RUNNING_ORDERS, running_order
 from capabilities.registration.views import CONFERENCE_MODEL, ORDER_MODEL, READ_MODELS, state_of
 from shared.errors import MigrationRefusedError
 from shared.operating import AuditedAct, Hit, HitKind
-from shared.processes import STUCK_AFTER
 from shared.readmodels import AT_WORK, Migration, ModelPointer, Phase, StoredView, ViewPlace, say_next
 
 #: Names a template of this package.
@@ -38,23 +38,15 @@ class OrdersPart:
     choice: RegistrationChoice
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    order: str
-    expires: datetime
-    late: timedelta
-    is_stuck: bool
-
-
 def show_processes(visit: Visit) -> Page:
     """Show the orders that run, the one that expires first at the top. One request a shard."""
-    rows = [
-        _Waiting(
-            row.home.removeprefix(order_home("")), row.due, visit.now - row.due, visit.now - row.due >= STUCK_AFTER
-        )
-        for row in _part(visit).stores.read_timeouts()
-    ]
-    values = {"rows": rows[:_MOST_WAITING], "number": len(rows), "stuck": sum(row.is_stuck for row in rows)}
+    rows = [running_order(row) for row in _part(visit).stores.read_timeouts()]
+    values = {
+        "columns": RUNNING_ORDERS,
+        "rows": rows[:_MOST_WAITING],
+        "number": len(rows),
+        "stuck": sum(row.is_stuck(visit.now) for row in rows),
+    }
     return Page(title="Processes", section="processes", template=f"{_OWN}processes.html", values=values)
 
 
@@ -71,6 +63,7 @@ def show_orders(visit: Visit) -> Page | str:
     found = [describe_order(state_of(one.view)) for one in read if one.view]
     rows = [row for row in found if (not state or row["state"] == state) and (row["unsettled"] or not only_unsettled)]
     values = {
+        "columns": ORDERS,
         "rows": rows,
         "read": len(read),
         "states": list(OrderPhase),

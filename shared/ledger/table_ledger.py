@@ -139,55 +139,48 @@ _STATES: Final[Mapping[Any, JobState]] = {state.value: state for state in JobSta
 
 @dataclass(frozen=True, slots=True)
 class JobColumn:
-    """A column of the list of jobs. The stored row, the command's table and JSON, and the console's table have these."""
+    """A column of the list of jobs, as its row is stored, and the command's JSON."""
 
     #: The field of `Listed`, and the key of JSON.
     name: str
-    #: At the top of tables. Empty: they do not have it.
-    head: str
     #: The stored column. `{news}` is `open` or `end`: each is written with the news of that kind alone.
     stored: str
     #: Returns the stored value of a job, and reads it again.
     pack: Callable[[Job], Any]
     unpack: Callable[[Any], Any] = lambda value: value
 
-    @property
-    def is_time(self) -> bool:
-        """Return whether its values are moments."""
-        return self.unpack == datetime.fromisoformat
+
+def _keep(name: str, stored: str = "") -> JobColumn:
+    return JobColumn(name, stored or name, attrgetter(name))
 
 
-def _keep(name: str, head: str = "", stored: str = "") -> JobColumn:
-    return JobColumn(name, head, stored or name, attrgetter(name))
-
-
-def _keep_time(name: str, head: str = "", stored: str = "", source: str = "") -> JobColumn:
-    return JobColumn(name, head, stored or name, lambda job: _iso(getattr(job, source or name)), datetime.fromisoformat)
+def _keep_time(name: str, stored: str = "", source: str = "") -> JobColumn:
+    return JobColumn(name, stored or name, lambda job: _iso(getattr(job, source or name)), datetime.fromisoformat)
 
 
 def _iso(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()
 
 
-#: In the order of tables.
+#: The columns of tables are `JOBS` of `shared/operating/columns.py`.
 JOB_COLUMNS: Final = (
-    _keep("job", "job"),
-    JobColumn("state", "state", "{news}", lambda job: job.state.value, _STATES.get),
-    _keep("workload", "workload"),
-    _keep("gate", "gate"),
-    _keep("items", "transactions"),
-    _keep("chunks", "chunks"),
-    _keep_time("accepted_at", "accepted at"),
-    _keep_time("deadline", "deadline"),
-    _keep_time("as_of", "as of", "{news}_as_of", "listed_at"),
-    _keep("revision", stored="{news}_revision"),
-    _keep("done", stored="{news}_done"),
-    _keep("parked_chunks", stored="{news}_parked"),
+    _keep("job"),
+    JobColumn("state", "{news}", lambda job: job.state.value, _STATES.get),
+    _keep("workload"),
+    _keep("gate"),
+    _keep("items"),
+    _keep("chunks"),
+    _keep_time("accepted_at"),
+    _keep_time("deadline"),
+    _keep_time("as_of", "{news}_as_of", "listed_at"),
+    _keep("revision", "{news}_revision"),
+    _keep("done", "{news}_done"),
+    _keep("parked_chunks", "{news}_parked"),
     _keep_time("started_at"),
     _keep_time("finished_at"),
     # An empty one is stored too, over the problem of before.
     JobColumn(
-        "problem", "", "{news}_problem", lambda job: (job.problem or "")[:_LONGEST_PROBLEM], lambda text: text or None
+        "problem", "{news}_problem", lambda job: (job.problem or "")[:_LONGEST_PROBLEM], lambda text: text or None
     ),
 )
 

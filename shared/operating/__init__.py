@@ -12,6 +12,7 @@ Reading order:
 - `prefixes`: the one name that a person typed the beginning of
 - `parked_acts`: parked messages are replayed by cause, or discarded; the transactions of each
 - `replay`, `replay_record`: a selection is replayed as a row, which any process steps
+- `listing`, `columns`: the columns of lists, for the command and the console
 - `run_diff`: the totals of two runs are compared
 - `dry_run`: chunks of a job run again without writing, and compared with their results; `differences` compares
 """
@@ -21,6 +22,17 @@ from shared.operating.audit import (
     AuditedAct as AuditedAct,
     AuditTable as AuditTable,
     RecordedAct as RecordedAct,
+)
+from shared.operating.columns import (
+    CAUSES as CAUSES,
+    ENTRIES as ENTRIES,
+    GATES as GATES,
+    JOBS as JOBS,
+    REPLAYS as REPLAYS,
+    JobRow as JobRow,
+    describe_gate as describe_gate,
+    name_cause as name_cause,
+    row_of_job as row_of_job,
 )
 from shared.operating.differences import (
     AccountChange as AccountChange,
@@ -80,6 +92,16 @@ from shared.operating.job_acts import (
     warn_of_older_processes as warn_of_older_processes,
 )
 from shared.operating.keeping import find_immutable as find_immutable, read_keeping as read_keeping
+from shared.operating.listing import (
+    Aside as Aside,
+    HowFar as HowFar,
+    ListColumn as ListColumn,
+    StateMark as StateMark,
+    Tone as Tone,
+    Trend as Trend,
+    describe_duration as describe_duration,
+    tone_of as tone_of,
+)
 from shared.operating.night_acts import (
     MOST_ACTS as MOST_ACTS,
     NightAct as NightAct,
@@ -97,6 +119,7 @@ from shared.operating.parked_acts import (
 )
 from shared.operating.prefixes import LEAST as LEAST, complete_prefix as complete_prefix
 from shared.operating.replay import (
+    MOST_PICKS as MOST_PICKS,
     Replayer as Replayer,
     ReplayFate as ReplayFate,
     ReplayPace as ReplayPace,

@@ -291,6 +291,12 @@ def order_key(entry: Entry) -> tuple[str, str, str]:
     return entry.first_at.astimezone(UTC).isoformat(timespec="microseconds"), entry.job, entry.key
 
 
+#: The key of a selection of single entries. A release that does not know these finds no entry by it, and sends none.
+PICKS: Final = "~picks"
+#: Entries that a person may choose singly.
+MOST_PICKS: Final = 50
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
     """A filter of entries. A field that is None selects all."""
@@ -299,9 +305,17 @@ class Selection:
     job: str | None = None
     key: str | None = None
     reason: str | None = None
+    #: The jobs and keys of single entries, which a person chose. Empty: all that the other fields select.
+    picks: tuple[tuple[str, str], ...] = ()
+
+    def pick(self, picks: Iterable[tuple[str, str]]) -> "Selection":
+        """Return the selection of these entries alone."""
+        return replace(self, key=PICKS, picks=tuple(picks))
 
     def takes(self, entry: Entry) -> bool:
         """Return whether the entry matches in all but its cause, which depends on the other entries."""
+        if self.picks:
+            return (entry.job, entry.key) in self.picks
         wanted = {"key": self.key, "reason": self.reason}
         is_of_job = self.job is None or self.job in {entry.job, entry.claimed}
         return is_of_job and all(value is None or getattr(entry, name) == value for name, value in wanted.items())
@@ -311,7 +325,7 @@ class Selection:
         fingerprint, key = self.fingerprint, self.key
         if fingerprint is not None:
             fingerprint = complete_prefix(fingerprint, (entry.fingerprint for entry in entries), "fingerprints")
-        if key is not None:
+        if key is not None and not self.picks:
             key = complete_prefix(key, (entry.key for entry in entries), "keys")
         return replace(self, fingerprint=fingerprint, key=key)
 
@@ -333,7 +347,8 @@ class Selection:
         return [entry for entry in chain.from_iterable(matching) if self.takes(entry)]
 
     def __str__(self) -> str:
-        named = [self.fingerprint, self.reason, self.job, self.key]
+        chosen = f"{len(self.picks)} chosen" if self.picks else self.key
+        named = [self.fingerprint, self.reason, self.job, chosen]
         return " ".join(name for name in named if name is not None) or "everything"
 
 

@@ -386,6 +386,8 @@ def _row(replay: Replay) -> dict[str, Any]:
     own = {"PartitionKey": PARTITION, "RowKey": _row_key(replay.id), "state": replay.state.value}
     own |= {name: msgspec.json.encode(fields.pop(name)).decode() for name in _APART}
     del fields["etag"]
+    if not replay.selection.picks:
+        del fields["selection"]["picks"]
     return {**own, "replay": msgspec.json.encode(fields).decode()}
 
 

@@ -12,10 +12,11 @@ from shared.gate.state import GateState, Opening, open_gate
 from shared.gate.timetables import TimetableRow
 from shared.ledger.ledger import Listed
 from shared.ledger.records import Job, JobState
-from shared.operating import Overview
+from shared.operating import JOBS, Overview, row_of_job
 from shared.parked.entry import Entry
 from tools.cli import checkup, gate_view, job_view, parked_view
 from tools.cli.doctor import Finding
+from tools.cli.lists import make_list
 from tools.cli.screen import Screen
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -87,7 +88,7 @@ def jobs(number=2):
         name = f"usage-of-november-north-{count:012}"
         state = JobState.COMPLETED_WITH_PARKED
         rows.append(Listed(name, NOW, "billing", "nightly", state, NOW))
-    return job_view.list_table(rows, {}, (), NOW)
+    return make_list("Jobs", JOBS, [row_of_job(one, NOW) for one in rows], NOW)
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
@@ -95,7 +96,7 @@ def test_ids_and_states_are_whole_in_a_terminal(width):
     """A cut id is typed into the next command, and `comple...` is two states."""
     screen = _screen(width)
     screen.show(jobs())
-    said = re.sub(r"\x1b\[\d+m", "", screen.file.getvalue())
+    said = re.sub(r"\x1b\[[\d;]+m", "", screen.file.getvalue())
     for part in ("usage-of-november-north-000000000000", "usage-of-november-north-000000000001"):
         assert part in said
     assert said.count("completed_with_parked") == 2
@@ -110,7 +111,7 @@ def test_a_narrow_terminal_has_id_state_and_progress(width):
     row = Listed(
         "usage-0412-0001", NOW, "billing", "nightly", JobState.COMPLETED_WITH_PARKED, NOW, chunks=800, done=790
     )
-    screen.show(job_view.list_table([row], {}, (), NOW))
+    screen.show(make_list("Jobs", JOBS, [row_of_job(row, NOW)], NOW))
     said = re.sub(r"\x1b\[[\d;]+m", "", screen.file.getvalue())
     assert all(part in said for part in ("usage-0412-0001", "completed_with_parked", "790", "800", "left out"))
     assert max(map(len, said.splitlines())) <= width

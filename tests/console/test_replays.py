@@ -1,10 +1,13 @@
 """Replays from the pages: the dry run, the start, the waves, and the stop."""
 
 import re
+from dataclasses import replace
+from urllib.parse import urlencode
 
 import pytest
 
 from shared.operating.replay_record import ReplayState
+from shared.parked import EntryState
 from tests.console.fillings import make_entry, park
 from tests.console.test_acts import Form, acts
 
@@ -53,6 +56,49 @@ def test_what_has_changed_since_is_asked_again(house, visitor, cause):
     refused = form.send()
     assert (refused.status_code, house.stepped) == (409, [])
     assert "has changed since you saw it" in refused.text
+
+
+def choose(visitor, cause, entries):
+    """Return the address of the page of a cause for these entries alone."""
+    wanted = {f"{one.job}|{one.key}" for one in entries}
+    boxes = re.findall(r'name="pick" value="([^"]+)"', visitor.get(f"/parked/{cause}").text)
+    assert wanted <= set(boxes)
+    return f"/parked/{cause}?{urlencode([('pick', one) for one in boxes if one in wanted])}"
+
+
+def test_chosen_entries_alone_are_replayed(house, visitor, cause):
+    """The page says how many they are; an earlier release finds none of them by the row of the replay."""
+    entries = list(house.stores.parked_table.entries(f"job-{cause}"))
+    page = choose(visitor, cause, entries[1:3])
+    assert "Replay 2 entries in 2 waves" in " ".join(visitor.get(page).text.split())
+    form = Form(visitor, page, "Replay them")
+    replay = form.send("two of them").headers["Location"].rpartition("/")[2]
+    found = house.stores.replays.get(replay)
+    assert (found.entries, found.selection.key) == (2, "~picks")
+    sent = house.stores.build_parked_operator(lambda _seconds: None).select(found.selection)
+    assert {one.key for one in sent} == {one.key for one in entries[1:3]}
+    assert "2 chosen" in visitor.get("/replays").text
+
+
+def test_of_chosen_entries_none_is_sent_when_another_console_replayed_one(house, visitor, cause):
+    """Three of four were chosen; one of them is not as it was seen."""
+    entries = list(house.stores.parked_table.entries(f"job-{cause}"))
+    form = Form(visitor, choose(visitor, cause, entries[:3]), "Replay them")
+    other = house.stores.parked_table.change(entries[0], replace(entries[0], state=EntryState.REPLAYED, replays=1))
+    assert other is not None
+    refused = form.send("three of them")
+    assert (refused.status_code, house.stepped) == (409, [])
+    assert "has changed since you saw it" in refused.text
+    assert "<strong>3 chosen</strong> entries" in refused.text
+
+
+def test_chosen_entries_alone_are_discarded_and_at_most_fifty(house, visitor, cause):
+    """The others stay open."""
+    entries = list(house.stores.parked_table.entries(f"job-{cause}"))
+    assert Form(visitor, choose(visitor, cause, entries[:1]), "Discard them").send("no use").status_code == 303
+    assert [one.key for one in house.stores.parked_table.entries(f"job-{cause}")] == [one.key for one in entries[1:]]
+    many = urlencode([("pick", f"job|key-{number}") for number in range(51)])
+    assert visitor.get(f"/parked/{cause}?{many}").status_code == 400
 
 
 def test_a_replay_is_stopped_from_its_page(house, visitor, cause):

@@ -97,7 +97,7 @@ def test_a_planned_opening_is_shown_and_taken_back(sluice, house, gate):
     planned = json.loads(sluice("open", gate, "--at", at.isoformat(), "--once", "--yes", "--json").stdout)
     assert planned["scheduled"]["at"] == at.isoformat().replace("+00:00", "Z")
     assert planned["scheduled"]["once"]
-    assert f"{at:%Y-%m-%d %H:%M:%S} once" in sluice("list").stdout
+    assert f"{at:%Y-%m-%d %H:%M:%S}, once" in sluice("list").stdout
     assert "taken back: the opening planned for" in sluice("close", gate).stdout
     assert house.gates.read(gate).scheduled is None
 

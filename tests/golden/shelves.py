@@ -449,6 +449,12 @@ class Replays(Shelf):
         return [p.structs.replace(one, nonce="", etag="") for one in found]
 
 
+class Picked(Replays):
+    """A replay of single entries."""
+
+    values = v.PICKED
+
+
 class Totals(Shelf):
     """Rows by account, and the fence before them."""
 
@@ -969,7 +975,7 @@ SHELVES = {
     shelf.__name__.lower(): shelf()
     for shelf in (
         Jobs, SmallJobs, Lines, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, PutOff, CauseSums, Over,
-        Fleet, Diary, Audit, Replays, Totals,
+        Fleet, Diary, Audit, Replays, Picked, Totals,
         Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Needs, Hours, Asides, Bounded, Halted, Erased, Waiting, Nights, Reruns, Growing, Ranged, Outputs, Gates, Timetables, Sequences, Rules,
     )
 }  # fmt: skip

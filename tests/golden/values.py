@@ -148,6 +148,15 @@ REPLAYS = [
     ),
 ]
 
+#: A replay of two entries that a person chose.
+PICKED = [
+    p.structs.replace(
+        REPLAYS[1],
+        selection=p.Selection(fingerprint="4d51c40c3315").pick([("nightly", "chunk-000000007-2"), ("~door", "k")]),
+        entries=2,
+    )
+]
+
 CHANGES = (
     p.GateChange(what=p.ChangeKind.SCHEDULE, epoch=2, by="ann", why="tonight", at=NOON, nonce="0a0a0a0a0a0a0a0a"),
     p.GateChange(what=p.ChangeKind.OPEN, epoch=3, by="ann", why="ü", at=LATER, nonce="0b0b0b0b0b0b0b0b"),

@@ -14,11 +14,13 @@ import typer
 from shared.app import Stores
 from shared.errors import NameRefusedError, ReleaseExpiredError, ScheduleRefusedError
 from shared.gate import GateState, HeldSummary, Roll, check_name, is_of_timetable
-from shared.operating import AuditedAct, GateActResult, Overview, hash_seed
+from shared.operating import AuditedAct, GateActResult, Overview, describe_gate, hash_seed
 from shared.scaling import records_of
 from shared.usage import load as load_prices
 from shared.waiting import Release
 from tools.cli import gate_timetable, gate_view as view
+from tools.cli.completion import complete_gate
+from tools.cli.lists import watchable
 from tools.cli.options import (
     WRONG_CALL,
     ByOption,
@@ -59,7 +61,12 @@ def _checked(name: str) -> str:
         raise typer.BadParameter(str(error)) from error
 
 
-GateArgument = Annotated[str, typer.Argument(help="The gate, for instance nightly.", metavar="NAME", callback=_checked)]
+GateArgument = Annotated[
+    str,
+    typer.Argument(
+        help="The gate, for instance nightly.", metavar="NAME", callback=_checked, autocompletion=complete_gate
+    ),
+]
 
 
 @app.command("open")
@@ -252,7 +259,7 @@ def _report(  # noqa: PLR0913 - each is a part of the answer
             if starts
             else f"held: {held.count}"
         )
-        typer.echo(f"{name} {done} {view.state_words(state)} at epoch {state.epoch}; {what}")
+        typer.echo(f"{name} {done} {describe_gate(state)} at epoch {state.epoch}; {what}")
     else:
         typer.echo(f"{name} opens at {view.plan_words(state)} UTC; held: {held.count}")
     if roll:
@@ -287,6 +294,7 @@ def status(name: GateArgument, settings: SettingsOption = None, *, as_json: Json
 
 
 @app.command("list")
+@watchable
 def list_gates(settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
     """Show every gate, also those never opened, with the held work and its age."""
     with connected(settings) as connections:

@@ -21,7 +21,18 @@ from shared.gate import (
     stragglers,
     timestamp,
 )
-from shared.operating import ForecastNote, GateActResult, Happened, Overview, TimetableResult, describe_check
+from shared.operating import (
+    GATES,
+    ForecastNote,
+    GateActResult,
+    Happened,
+    Overview,
+    TimetableResult,
+    describe_check,
+    describe_duration,
+    describe_gate,
+)
+from tools.cli.lists import make_list
 from tools.cli.screen import Screen, clean
 
 #: A person sees the last changes on one screen; --json has all that the blob keeps.
@@ -183,12 +194,7 @@ def _first_chunk_words(found: FirstChunk) -> str:
 
 def show_overview(screen: Screen, rows: list[Overview], timetables: Mapping[str, TimetableRow], now: datetime) -> None:
     """Print all gates, and name those that hold work but were never opened."""
-    table = Table("gate", "state", "epoch", "opens at (UTC)", "held", "the oldest waits", title="Gates")
-    for row in rows:
-        waits = age(row.held.oldest, now)
-        state = "unreadable" if row.problem else state_words(row.state)
-        table.add_row(row.gate, state, str(row.state.epoch), plan_words(row.state), *held(row), waits)
-    screen.show(table)
+    screen.show(make_list("Gates", GATES, rows, now))
     for gate, timetable in timetables.items():
         screen.print(clean(f"{gate} opens {describe_timetable(timetable, now)}"))
     for row in rows:
@@ -202,15 +208,10 @@ def show_overview(screen: Screen, rows: list[Overview], timetables: Mapping[str,
             )
 
 
-def held(row: Overview) -> tuple[str]:
-    """Return the number of held entries, or a dash."""
-    return (str(row.held.count) if row.held.count else "-",)
-
-
 def show_status(screen: Screen, status: Status, now: datetime) -> None:
     """Print everything about one gate."""
     gate, state = status.row.gate, status.row.state
-    screen.print(f"{gate} is {state_words(state)} at epoch {state.epoch}", markup=False)
+    screen.print(f"{gate} is {describe_gate(state)} at epoch {state.epoch}", markup=False)
     if state.at:
         checked = f": {describe_check(*status.checked)}" if status.checked else ""
         screen.print(clean(f"last opened {moment(state.at)} UTC by {state.opened_by}{_because(state.why)}{checked}"))
@@ -244,13 +245,6 @@ def _history(state: GateState) -> Table:
     return table
 
 
-def state_words(state: GateState) -> str:
-    """Return the state in words."""
-    if not state.is_open:
-        return "closed" if state.epoch else "closed, never opened"
-    return "open, once" if state.once else "open"
-
-
 def plan_words(state: GateState) -> str:
     """Return the planned opening, or a dash."""
     if state.scheduled is None:
@@ -273,9 +267,4 @@ def moment(at: datetime) -> str:
 
 def age(since: datetime | None, now: datetime) -> str:
     """Return for how long, in the two largest units."""
-    if since is None:
-        return "-"
-    seconds = max(0, int((now - since).total_seconds()))
-    parts = [(seconds // 86400, "d"), (seconds // 3600 % 24, "h"), (seconds // 60 % 60, "min"), (seconds % 60, "s")]
-    first = next((index for index, (count, _) in enumerate(parts) if count), len(parts) - 1)
-    return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2])
+    return "-" if since is None else describe_duration((now - since).total_seconds())

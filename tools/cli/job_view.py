@@ -1,7 +1,7 @@
 """How `sluice jobs` shows jobs: tables for people, one documented JSON shape for programs."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Final
@@ -11,9 +11,7 @@ from rich.table import Table
 from shared.azure import Charge
 from shared.grammar import texts
 from shared.ledger import (
-    CLOSED,
     JOB_COLUMNS,
-    LISTED_EVERY,
     Job,
     JobState,
     Listed,
@@ -23,7 +21,7 @@ from shared.ledger import (
 )
 from shared.operating import NOT_RECORDED, JobLook, describe_check, describe_proof, describe_refused, explain_pace
 from shared.parked import Entry
-from tools.cli.gate_view import age, check_fields
+from tools.cli.gate_view import check_fields
 from tools.cli.parked_view import entry_document
 from tools.cli.screen import clean
 
@@ -204,37 +202,6 @@ def no_outputs_words(job: Job) -> str:
     if job.state is JobState.ERASED:
         return "they were erased with it"
     return f"outputs come at its end: sluice jobs watch {job.job}"
-
-
-def list_table(
-    jobs: Sequence[Listed], refused: Mapping[str, Sequence[Entry]], failing: Collection[str], now: datetime
-) -> Table:
-    """Return the list of jobs for a person. A state that may be another by now has its age."""
-    columns = [column for column in JOB_COLUMNS if column.head]
-    table = Table(*(f"{one.head} (UTC)" if one.is_time else one.head for one in columns), title="Jobs")
-    for one in jobs:
-        marks = [_age(one, now), "failing" if one.job in failing else ""]
-        marks.append("another refused" if one.job in refused else "")
-        cells = {column.name: _cell(getattr(one, column.name)) for column in columns}
-        cells |= {"state": NOT_RECORDED, "items": "", "chunks": "", "deadline": _deadline(one, now)}
-        if one.state is not None:
-            cells["state"] = ", ".join(filter(None, (describe_state(one), *marks)))
-            cells |= {"items": f"{one.items:,}", "chunks": f"{one.ended_chunks}/{one.chunks}"}
-        table.add_row(*cells.values())
-    return table
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, datetime):
-        return _moment(value)
-    return f"{value:,}" if isinstance(value, int) else str(value or "")
-
-
-def _age(job: Listed, now: datetime) -> str:
-    """Return since when the state may have changed. Empty: it cannot have, or not for long."""
-    if job.state in CLOSED or job.as_of is None or now - job.as_of < LISTED_EVERY:
-        return ""
-    return f"seen {age(job.as_of, now)} ago"
 
 
 def listed_document(job: Listed, refused: Sequence[Entry], now: datetime, *, is_failing: bool) -> dict[str, object]:

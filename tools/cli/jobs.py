@@ -13,6 +13,7 @@ from shared.app import Stores
 from shared.errors import SettingsError
 from shared.ledger import Job, JobState, Wanted, refuse_rerun
 from shared.operating import (
+    JOBS,
     LEAST,
     MOST_AT_THE_DOOR,
     WRITTEN,
@@ -21,10 +22,13 @@ from shared.operating import (
     complete_prefix,
     describe_proof,
     group_later,
+    row_of_job,
 )
 from shared.parked import Entry
 from tools.cli import erasing, job_view as view, rerun
+from tools.cli.completion import complete_job
 from tools.cli.diff_view import diff_in_words, list_diff_pieces
+from tools.cli.lists import make_list, watchable
 from tools.cli.options import (
     FORMER_NAMES,
     PROBLEM_FOUND,
@@ -53,10 +57,13 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-JobArgument = Annotated[str, typer.Argument(help="The job's id; its beginning is enough.", metavar="JOB")]
+JobArgument = Annotated[
+    str, typer.Argument(help="The job's id; its beginning is enough.", metavar="JOB", autocompletion=complete_job)
+]
 
 
 @app.command("list", context_settings=FORMER_NAMES)
+@watchable
 def list_jobs(  # noqa: PLR0913 - the filters of the list
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, the newest first.")] = 20,
     *,
@@ -86,7 +93,8 @@ def list_jobs(  # noqa: PLR0913 - the filters of the list
         ]
         typer.echo(json.dumps({"jobs": listed, "after": page.after}))
         return
-    Screen().show(view.list_table(page.jobs, refused, failing, now))
+    rows = [row_of_job(one, now, refused, failing) for one in page.jobs]
+    Screen().show(make_list("Jobs", JOBS, rows, now))
     for one in page.jobs:
         for entry in refused.get(one.job, ()):
             typer.echo(f"{one.job}: {view.refused_line(entry, one)}", err=True)
@@ -193,7 +201,7 @@ def _end_refused(job: str, refused: Sequence[Entry], *, as_json: bool) -> NoRetu
 
 @app.command(help=f"Watch one job until it ends, also one that was not accepted yet.\n\nStatus: {STATUS_WORDS}.")
 def watch(
-    job: Annotated[str, typer.Argument(help="The job's whole id.", metavar="JOB")],
+    job: Annotated[str, typer.Argument(help="The job's whole id.", metavar="JOB", autocompletion=complete_job)],
     timeout: Annotated[float | None, typer.Option(min=0, help="Seconds to wait at most; else until it ends.")] = None,
     settings: SettingsOption = None,
     *,
@@ -258,7 +266,12 @@ def stop_job(
 
 @app.command("erase")
 def erase_jobs(  # noqa: PLR0913 - each option of the command is an argument
-    jobs: Annotated[list[str], typer.Argument(help="The ids of the jobs. Name those that were made from a job too.")],
+    jobs: Annotated[
+        list[str],
+        typer.Argument(
+            help="The ids of the jobs. Name those that were made from a job too.", autocompletion=complete_job
+        ),
+    ],
     by: ByOption,
     why: Annotated[str, typer.Option(help="Why it goes, as its row keeps it.", metavar="TEXT")],
     file: Annotated[

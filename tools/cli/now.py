@@ -27,6 +27,7 @@ from shared.watch import (
     name_kind,
 )
 from tools.cli.gate_view import moment as show_moment
+from tools.cli.lists import watchable
 from tools.cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, connected, end, moment
 from tools.cli.screen import Screen, clean
 
@@ -43,6 +44,7 @@ AtOption = Annotated[
 _HOUR: Final = timedelta(hours=1)
 
 
+@watchable
 def now(  # noqa: PLR0913 - each is an option
     by: ByOption,
     *,

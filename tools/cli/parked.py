@@ -10,6 +10,8 @@ import typer
 
 from shared.app import Stores, build_entry_reader
 from shared.operating import (
+    CAUSES,
+    ENTRIES,
     ParkedOperator,
     ReplayPace,
     Selection,
@@ -19,6 +21,8 @@ from shared.operating import (
 )
 from shared.parked import Entry, OverFile, files_in_words, join_by_cause
 from tools.cli import parked_view as view
+from tools.cli.completion import complete_cause
+from tools.cli.lists import make_list, watchable
 from tools.cli.options import (
     FORMER_NAMES,
     PROBLEM_FOUND,
@@ -40,7 +44,12 @@ app = typer.Typer(
 )
 
 FingerprintArgument = Annotated[
-    str | None, typer.Argument(help="The cause, as `list` shows it; its beginning is enough.", metavar="FINGERPRINT")
+    str | None,
+    typer.Argument(
+        help="The cause, as `list` shows it; its beginning is enough.",
+        metavar="FINGERPRINT",
+        autocompletion=complete_cause,
+    ),
 ]
 JobOption = Annotated[
     str | None, typer.Option(help="Of this job only, and what was refused at the door and claims it.", metavar="JOB")
@@ -57,6 +66,7 @@ WAVES_SHOWN = 8
 
 
 @app.command("list")
+@watchable
 def list_parked(  # noqa: PLR0913 - each option of the command is an argument
     fingerprint: FingerprintArgument = None,
     *,
@@ -70,7 +80,7 @@ def list_parked(  # noqa: PLR0913 - each option of the command is an argument
     selection = Selection(fingerprint=fingerprint, job=job, reason=reason)
     with open_operator(settings) as operator:
         is_of_all = fingerprint is None and job is None and not closed
-        counted = operator.table.read_causes() if is_of_all else None
+        counted, now = operator.table.read_causes() if is_of_all else None, operator.clock.now()
         if counted is not None and counted.checked_at is not None:
             entries, causes = [], [one for one in counted.causes if reason in {None, one.reason}]
         else:
@@ -86,7 +96,10 @@ def list_parked(  # noqa: PLR0913 - each option of the command is an argument
     elif not causes:
         typer.echo("nothing is parked" if selection == Selection() else f"nothing is parked of {selection}")
     else:
-        Screen().show(view.causes_table(causes) if fingerprint is None else view.entries_table(entries))
+        shown = (
+            make_list("Parked", CAUSES, causes, now) if fingerprint is None else make_list("", ENTRIES, entries, now)
+        )
+        Screen().show(shown)
     if not causes and selection != Selection():
         raise typer.Exit(PROBLEM_FOUND)
 
@@ -218,7 +231,12 @@ def discard(  # noqa: PLR0913 - each option of the command is an argument
 
 @app.command()
 def export(
-    fingerprint: Annotated[str, typer.Argument(help="The cause; its beginning is enough.", metavar="FINGERPRINT")],
+    fingerprint: Annotated[
+        str,
+        typer.Argument(
+            help="The cause; its beginning is enough.", metavar="FINGERPRINT", autocompletion=complete_cause
+        ),
+    ],
     by: ByOption,
     why: WhyOption = "",
     *,
@@ -233,7 +251,12 @@ def export(
 
 @app.command()
 def readmit(  # noqa: PLR0913 - each option of the command is an argument
-    fingerprint: Annotated[str, typer.Argument(help="The cause; its beginning is enough.", metavar="FINGERPRINT")],
+    fingerprint: Annotated[
+        str,
+        typer.Argument(
+            help="The cause; its beginning is enough.", metavar="FINGERPRINT", autocompletion=complete_cause
+        ),
+    ],
     by: ByOption,
     *,
     room: RoomOption = None,

@@ -1,50 +1,16 @@
 """Output of `sluice parked`: tables for people, documents for programs."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from rich.table import Table
 
-from shared.operating import Replay, ReplayFate, Wave, describe_fates
+from shared.operating import Replay, ReplayFate, Wave
 from shared.parked import CauseSums, Entry
 from tools.cli.screen import clean
 
 _MOMENT = "%Y-%m-%d %H:%M:%S"
-
-
-def causes_table(causes: Sequence[CauseSums]) -> Table:
-    """Return the causes."""
-    table = Table("fingerprint", "reason", "entries", "last jobs", "what to do", "last (UTC)", "stage", title="Parked")
-    for cause in causes:
-        table.add_row(
-            cause.fingerprint,
-            clean(cause.reason),
-            cause.number,
-            clean(" ".join(cause.jobs)),
-            clean(cause.instead),
-            cause.last_at.strftime(_MOMENT) if cause.last_at else "",
-            clean(cause.stage),
-        )
-    return table
-
-
-def entries_table(entries: list[Entry]) -> Table:
-    """Return the entries of a selection."""
-    table = Table("job", "key", "state", "reason", "attempts", "replays", "came back", "last (UTC)", "stage")
-    for entry in entries:
-        counts = (str(entry.attempts), str(entry.replays), str(entry.returns))
-        table.add_row(
-            clean(entry.about),
-            entry.key,
-            entry.state.value,
-            clean(entry.reason),
-            *counts,
-            entry.last_at.strftime(_MOMENT),
-            clean(entry.stage),
-        )
-    return table
 
 
 def entry_table(entry: Entry) -> Table:
@@ -82,28 +48,6 @@ def cause_document(cause: CauseSums) -> dict[str, Any]:
 def wave_document(wave: Wave) -> dict[str, int]:
     """Return the effects of a wave, for a program."""
     return {"entries": wave.size, **{fate.name.lower(): wave.count(fate) for fate in ReplayFate}}
-
-
-def replays_table(replays: list[Replay], now: datetime) -> Table:
-    """Return the replays, the newest first."""
-    table = Table("replay", "state", "of", "entries", "waves", "result", "who", "why", title="Replays")
-    for replay in replays:
-        table.add_row(
-            replay.id,
-            describe_state(replay, now),
-            clean(str(replay.selection)),
-            f"{replay.taken}/{replay.entries}",
-            str(replay.begun),
-            clean(replay.result or describe_fates(replay.counts)),
-            clean(replay.who),
-            clean(replay.why),
-        )
-    return table
-
-
-def describe_state(replay: Replay, now: datetime) -> str:
-    """Return the state of a replay in words."""
-    return f"{replay.state}, stands still" if replay.is_still(now) else replay.state.value
 
 
 def replay_document(replay: Replay, now: datetime) -> dict[str, Any]:

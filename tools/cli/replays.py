@@ -13,9 +13,10 @@ import typer
 from shared.app import Parts, Stores
 from shared.capability import line_of
 from shared.errors import SluiceError
-from shared.operating import ParkedOperator, Replay, ReplayFate, Wave, describe_fates
+from shared.operating import REPLAYS, ParkedOperator, Replay, ReplayFate, Wave, describe_fates
 from shared.settings import Dequeue, Settings
 from tools.cli import parked_view as view
+from tools.cli.lists import make_list, watchable
 from tools.cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, connected
 from tools.cli.screen import Screen
 from tools.cli.settings_file import load
@@ -54,6 +55,7 @@ def _further_stages(stores: Stores, settings: Path | None) -> AbstractContextMan
     return Parts(stores, parsed) if parsed else nullcontext()
 
 
+@watchable
 def replays(*, settings: SettingsOption = None, as_json: JsonOption = False) -> None:
     """List the last hundred replays, the newest first."""
     with open_operator(settings) as operator:
@@ -63,7 +65,7 @@ def replays(*, settings: SettingsOption = None, as_json: JsonOption = False) -> 
     elif not found:
         typer.echo("nothing was replayed yet")
     else:
-        Screen().show(view.replays_table(found, now))
+        Screen().show(make_list("Replays", REPLAYS, found, now))
 
 
 def follow(replay: ReplayArgument, *, settings: SettingsOption = None, as_json: JsonOption = False) -> None:

@@ -18,7 +18,7 @@ WHOLE: Final = frozenset(
     {"job", "state", "key", "fingerprint", "gate", "order", "of", "sequence", "name", "home", "process", "event"}
 )
 #: How far a job is, and the words of a cause: they stay beside the id and the state, and fold.
-_KEPT: Final = frozenset({"chunks", "reason", "kind"})
+_KEPT: Final = frozenset({"chunks", "cause", "reason", "kind"})
 #: Characters of the longest word that a column gets before columns are left out.
 _WORD: Final = 20
 #: Characters beside each value, and before the first one.
@@ -79,7 +79,7 @@ def _choose(columns: Sequence[Column], width: int) -> list[Column]:
     """Return the columns that there is room for. The first id and the state are always among them."""
     kept = list(columns)
     while _need_all(kept) > width:
-        # What says least goes first: facts, then ids of other things, then progress and causes.
+        # What says least goes first: columns without a value, facts, then ids of other things, then progress and causes.
         least = min(map(_rank, kept))
         if least == _STAYS:
             break
@@ -95,6 +95,8 @@ def _rank(column: Column) -> int:
     name = _plain(column.header)
     if name == "state" or (name in WHOLE and not column._index):  # noqa: SLF001 - where it stands in its table
         return _STAYS
+    if not any(map(_plain, column.cells)):
+        return -1
     return 2 if name in _KEPT else 1 if name in WHOLE else 0
 
 

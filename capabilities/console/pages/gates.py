@@ -1,7 +1,7 @@
 """Gates: all of them, and one with its history and the nodes that saw its last opening."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import partial
@@ -13,7 +13,7 @@ from capabilities.console.acts import read_form
 from capabilities.console.visit import Page, Visit
 from shared.errors import ActStaleError, ScheduleRefusedError
 from shared.gate import GateState, HeldSummary, describe_timetable, is_name, stragglers
-from shared.operating import Overview, describe_check
+from shared.operating import GATES, Overview, describe_check, describe_gate
 
 #: Seconds for which a page takes the gates that another one has read.
 _OPENED, _LOOKED = 2.0, 10.0
@@ -21,20 +21,11 @@ _OPENED, _LOOKED = 2.0, 10.0
 _MOST_SHOWN: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class _GateRow:
-    gate: str
-    state: GateState
-    held: HeldSummary
-    problem: str
-    words: str
-    holds_in_silence: bool
-
-
 def show_gates(visit: Visit) -> Page:
     """Show every gate with the work behind it."""
-    rows = [_row(one) for one in visit.view.snapshot.gates(_LOOKED if visit.is_look else _OPENED)]
-    return Page(title="Gates", section="gates", template="gates.html", values={"gates": rows}, looks_again=True)
+    rows = visit.view.snapshot.gates(_LOOKED if visit.is_look else _OPENED)
+    values = {"gates": rows, "columns": GATES}
+    return Page(title="Gates", section="gates", template="gates.html", values=values, looks_again=True)
 
 
 def show_gate(visit: Visit, gate: str) -> Page:
@@ -46,7 +37,8 @@ def show_gate(visit: Visit, gate: str) -> Page:
     receipts = stores.receipts.of_epochs(gate, max(0, state.epoch - 1))
     first = next((one for one in stores.first_chunks.history(gate) if one.epoch == state.epoch), None)
     values: dict[str, Any] = {
-        "row": _row(Overview(gate, state, held)),
+        "row": Overview(gate, state, held),
+        "words": describe_gate(state),
         "first_chunk": first,
         "receipts": [one for one in receipts if one.epoch == state.epoch],
         "stragglers": stragglers(receipts, state.epoch),
@@ -118,14 +110,3 @@ def _act(visit: Visit, gate: str, name: str, do: Callable[..., object]) -> Page 
 def _say_seen(state: GateState, held: HeldSummary) -> str:
     planned = f", to open at {state.scheduled.at:%Y-%m-%d %H:%M:%S} UTC" if state.scheduled else ""
     return f"{'open' if state.is_open else 'closed'} at epoch {state.epoch} with {held.count} held{planned}"
-
-
-def _row(one: Overview) -> _GateRow:
-    return _GateRow(one.gate, one.state, one.held, one.problem, describe_state(one.state), one.holds_in_silence)
-
-
-def describe_state(state: GateState) -> str:
-    """Return the state in words."""
-    if not state.is_open:
-        return "closed" if state.epoch else "closed, never opened"
-    return "open, once" if state.once else "open"

@@ -10,22 +10,24 @@ from werkzeug.exceptions import BadRequest, NotFound
 
 from capabilities.console.acts import read_form
 from capabilities.console.pages.chunk_grid import draw_grid
-from capabilities.console.pages.job_rows import COLUMNS, JobRow, row_of_job
 from capabilities.console.visit import Download, Page, Visit
 from shared.azure import Charge
 from shared.errors import ActStaleError, JobStateError, ListPlaceError, TooManyHaltsError
 from shared.grammar import texts
 from shared.ledger import CLOSED, Job, JobState, Listed, Wanted, night_of, refuse_rerun
 from shared.operating import (
+    JOBS,
     NOT_RECORDED,
     WRITTEN,
     JobLook,
+    JobRow,
     OutputKind,
     describe_check,
     describe_proof,
     describe_refused,
     explain_pace,
     group_later,
+    row_of_job,
 )
 from shared.parked import chunk_of_key
 from shared.usage import price
@@ -48,7 +50,7 @@ def show_jobs(visit: Visit) -> Page:
     """
     jobs, typed = visit.view.stores.job_list, visit.query.get("id", "").strip()
     asked = {name: visit.query.get(name, "").strip() for name in _FILTERS}
-    values: dict[str, Any] = {"asked": asked, "states": list(JobState), "columns": COLUMNS, "said": "", "next": ""}
+    values: dict[str, Any] = {"asked": asked, "states": list(JobState), "columns": JOBS, "said": "", "next": ""}
     if typed:
         named = jobs.find(typed, PAGE)
         said = f"the first {PAGE} jobs" if len(named) == PAGE else f"{len(named) or 'no'} jobs"

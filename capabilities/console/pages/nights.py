@@ -5,10 +5,9 @@ from typing import Final
 
 from werkzeug.exceptions import NotFound
 
-from capabilities.console.pages.job_rows import JobRow, row_of_job
 from capabilities.console.visit import Page, Visit
 from shared.ledger import CLOSED, NightLine
-from shared.operating import describe_check, explain_line, put_in_order, sum_up
+from shared.operating import JobRow, describe_check, explain_line, put_in_order, row_of_job, sum_up
 
 #: Nights of the list, each a request.
 _MOST_LISTED: Final = 20

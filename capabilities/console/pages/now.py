@@ -11,9 +11,9 @@ from werkzeug.exceptions import BadRequest
 
 from capabilities.console.alerts import find_alerts
 from capabilities.console.day_strip import DAY, MOST_ROWS, SPANS, draw_strip
-from capabilities.console.pages.job_rows import COLUMNS, row_of_job
 from capabilities.console.render import show_duration, show_number
 from capabilities.console.visit import Page, Visit
+from shared.operating import GATES, JOBS, row_of_job
 from shared.watch import KEPT, Hour, Point, list_points
 
 #: Seconds for which a page that was opened takes a part that another page has read.
@@ -51,7 +51,7 @@ def show_now(visit: Visit) -> Page:
         "last": next((one for one in reversed(list_points(standing.hours)) if one.point), None),
         "span": span,
         "look_cost": snapshot.look_cost,
-        "columns": COLUMNS,
+        "columns": JOBS,
         "jobs": [row_of_job(job, visit.now) for job in work.jobs],
         "open_number": work.number,
         "alerts": find_alerts(
@@ -83,6 +83,7 @@ def _look_at_parts(visit: Visit, age: float, slow: float) -> dict[str, Any]:
         "processes": sorted(fleet.fresh(visit.now), key=lambda one: one.name),
         "queues": snapshot.queues(max(age, _QUEUES) if visit.is_look else age),
         "points": snapshot.points()[-_MOST_POINTS:],
+        "gate_columns": GATES,
         "holding": [row for row in snapshot.gates(slow) if row.held.count],
     }
 

@@ -3,14 +3,17 @@
 from dataclasses import replace
 from typing import Final
 
-from werkzeug.exceptions import NotFound
+from werkzeug.exceptions import BadRequest, NotFound
 
 from capabilities.console.acts import read_form
 from capabilities.console.visit import Page, Visit
 from shared.app import build_entry_reader
 from shared.errors import ActStaleError
 from shared.operating import (
+    CAUSES,
+    ENTRIES,
     MOST_LINES,
+    MOST_PICKS,
     ReplayPace,
     Selection,
     choose,
@@ -38,7 +41,8 @@ def show_causes(visit: Visit) -> Page:
         causes, is_complete = summarize_causes(visit.view.build_operator().select(Selection(job=job))), True
     values = {
         "causes": causes,
-        "shown": [(cause, cause.trend(visit.now)) for cause in causes[:MOST_CAUSES]],
+        "columns": CAUSES,
+        "shown": causes[:MOST_CAUSES],
         "number": sum(cause.open + cause.over for cause in causes),
         "is_complete": is_complete,
         "of_job": job,
@@ -46,8 +50,19 @@ def show_causes(visit: Visit) -> Page:
     return Page(title="Parked", section="parked", template="parked.html", values=values, looks_again=True)
 
 
+def select_cause(visit: Visit, fingerprint: str) -> Selection:
+    """Return the selection of a cause, or of those of its entries that the person chose."""
+    lines = (visit.fields.get("picks") or visit.query.get("pick", "")).splitlines()
+    if len(lines) > MOST_PICKS:
+        raise BadRequest(f"{len(lines)} entries are chosen, and {MOST_PICKS} at most can be: nothing was done")
+    picks = [(job, key) for job, _, key in (line.partition("|") for line in lines)]
+    whole = Selection(fingerprint=fingerprint)
+    return whole.pick(picks) if picks else whole
+
+
 def show_cause(visit: Visit, fingerprint: str) -> Page:
-    """Show a cause and its entries, fifty on a page."""
+    """Show a cause and its entries, fifty on a page, with the acts on all of it or on chosen ones."""
+    selection = select_cause(visit, fingerprint)
     chosen = Selection(fingerprint=fingerprint).select(visit.view.snapshot.parked(0 if visit.fields else _AGE))
     is_at_the_door = not chosen or any(entry.job == DOOR for entry in chosen)
     # Only a cause at the door may have files.
@@ -59,16 +74,20 @@ def show_cause(visit: Visit, fingerprint: str) -> Page:
     first = _read_number(visit.query.get("first", "0"))
     ordered = sorted(chosen, key=lambda entry: (entry.first_at, entry.job, entry.key))
     rest = visit.link("cause", fingerprint=fingerprint, first=str(first + PAGE)) if len(chosen) > first + PAGE else ""
+    acted_on = selection.select(chosen)
     values = {
         "cause": cause,
+        "picks": "\n".join(f"{job}|{key}" for job, key in selection.picks),
+        "number": len(acted_on),
         "above": with_files,
+        "columns": ENTRIES,
         "entries": ordered[first : first + PAGE],
         "after": rest,
-        "seen": digest_entries(chosen),
-        "plan": estimate(choose(chosen, ReplayPace())),
+        "seen": digest_entries(acted_on),
+        "plan": estimate(choose(acted_on, ReplayPace())),
     }
     title, acts = f"Cause {fingerprint[:12]}", "cause_acts.html" if chosen else ""
-    return Page(title=title, section="parked", template="cause.html", values=values, acts=acts)
+    return Page(title=title, section="parked", template="cause.html", values=values, acts=acts, acts_first=True)
 
 
 def discard_cause(visit: Visit, fingerprint: str) -> Page | str:
@@ -76,7 +95,7 @@ def discard_cause(visit: Visit, fingerprint: str) -> Page | str:
     posted = read_form(visit.fields, visit.person, visit.link("discard", fingerprint=fingerprint), visit.now)
     operator = visit.view.build_operator()
     try:
-        selection = Selection(fingerprint=fingerprint)
+        selection = select_cause(visit, fingerprint)
         operator.discard(selection, by=posted.who, why=posted.why, seen=posted.seen, named=posted.named)
     except ActStaleError as error:
         # A second click finds that the first one discarded them.

@@ -5,10 +5,10 @@ from dataclasses import replace
 from werkzeug.exceptions import NotFound
 
 from capabilities.console.acts import read_form
-from capabilities.console.pages.parked import show_cause
+from capabilities.console.pages.parked import select_cause, show_cause
 from capabilities.console.visit import Page, Visit
 from shared.errors import ActStaleError, JobStateError
-from shared.operating import ReplayFate, ReplayPace, Selection
+from shared.operating import REPLAYS, ReplayFate, ReplayPace
 
 #: Replays of the list.
 MOST_LISTED = 50
@@ -18,7 +18,11 @@ def show_replays(visit: Visit) -> Page:
     """Show the last replays, the newest first. One request."""
     replays = visit.view.stores.replays.newest(MOST_LISTED)
     return Page(
-        title="Replays", section="parked", template="replays.html", values={"replays": replays}, looks_again=True
+        title="Replays",
+        section="parked",
+        template="replays.html",
+        values={"replays": replays, "columns": REPLAYS},
+        looks_again=True,
     )
 
 
@@ -48,7 +52,7 @@ def show_replay(visit: Visit, replay: str) -> Page:
 def start_replay(visit: Visit, fingerprint: str) -> Page | str:
     """Request a replay of a cause as the person saw it, and go to its page."""
     posted = read_form(visit.fields, visit.person, visit.link("start_replay", fingerprint=fingerprint), visit.now)
-    operator, selection = visit.view.build_operator(), Selection(fingerprint=fingerprint)
+    operator, selection = visit.view.build_operator(), select_cause(visit, fingerprint)
     try:
         asked = operator.ask_replay(
             selection, ReplayPace(), by=posted.who, why=posted.why, seen=posted.seen, named=posted.named

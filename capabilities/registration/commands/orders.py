@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,11 +13,13 @@ from rich.table import Table
 from capabilities.registration.entities import RegistrationChoice
 from capabilities.registration.flows import RegistrationStores
 from capabilities.registration.http import describe_order
-from capabilities.registration.order import OrderPhase, OrderState, order_home
+from capabilities.registration.order import OrderPhase, OrderState
+from capabilities.registration.order_columns import ORDERS, RUNNING_ORDERS, RunningOrder, running_order
 from capabilities.registration.views import ORDER_MODEL, state_of
-from shared.processes import STUCK_AFTER, TimeoutRow
+from shared.processes import STUCK_AFTER
 from shared.settings import Settings
 from tools.cli import opening
+from tools.cli.lists import make_list, watchable
 from tools.cli.options import FORMER_NAMES, PROBLEM_FOUND, JsonOption, SettingsOption, end
 from tools.cli.screen import Screen, clean
 
@@ -45,6 +47,7 @@ def show_order(order: OrderArgument, settings: SettingsOption = None, *, as_json
 
 
 @orders.command("list")
+@watchable
 def list_orders(
     state: Annotated[OrderPhase | None, typer.Option(help="Only orders in this state.")] = None,
     limit: LimitOption = 100,
@@ -61,11 +64,15 @@ def list_orders(
                 found.append(describe_order(one))
             if len(found) == limit:
                 break
-    shown = ("order", "number", "conference", "state", "total", "paid", "expires_at")
-    _print_rows("orders", found, shown, as_json=as_json)
+        now = stores.clock.now()
+    if as_json:
+        typer.echo(json.dumps({"orders": found}))
+    else:
+        Screen().show(make_list("Orders", ORDERS, found, now))
 
 
 @processes.command("list")
+@watchable
 def list_processes(
     limit: LimitOption = 100,
     settings: SettingsOption = None,
@@ -77,8 +84,11 @@ def list_processes(
     with opened(settings) as (stores, _, _):
         now = stores.clock.now()
         rows = stores.read_timeouts(now - STUCK_AFTER) if stuck else stores.read_timeouts()
-    found = [_timeout(row, now) for row in rows[:limit]]
-    _print_rows("processes", found, ("order", "expires", "late_seconds"), as_json=as_json)
+    found = [running_order(row) for row in rows[:limit]]
+    if as_json:
+        typer.echo(json.dumps({"processes": [_document(row, now) for row in found]}))
+    else:
+        Screen().show(make_list("Processes", RUNNING_ORDERS, found, now))
     if stuck and found:
         raise typer.Exit(PROBLEM_FOUND)
 
@@ -99,8 +109,8 @@ def show_process(order: OrderArgument, settings: SettingsOption = None, *, as_js
     events, commands = found.pop("events"), found.pop("commands")
     print_document(found, as_json=False)
     shown = ("version", "kind", "to", "generation", "decided_at", "sent_by", "id")
-    _print_rows("commands", commands, shown, as_json=False)
-    _print_rows("events", events, ("version", "at", "kind", "generation", "command", "body"), as_json=False)
+    _print_rows(commands, shown)
+    _print_rows(events, ("version", "at", "kind", "generation", "command", "body"))
 
 
 @seats.command("show")
@@ -181,9 +191,8 @@ def _views(stores: RegistrationStores) -> Iterator[OrderState]:
         yield from (state_of(one.view) for one in page if one.view)
 
 
-def _timeout(row: TimeoutRow, now: datetime) -> dict[str, Any]:
-    late = max(timedelta(), now - row.due).total_seconds()
-    return {"order": row.home.removeprefix(order_home("")), "expires": row.due.isoformat(), "late_seconds": int(late)}
+def _document(row: RunningOrder, now: datetime) -> dict[str, Any]:
+    return {"order": row.order, "expires": row.expires.isoformat(), "late_seconds": row.count_late(now)}
 
 
 def print_document(document: dict[str, Any], *, as_json: bool) -> None:
@@ -197,10 +206,7 @@ def print_document(document: dict[str, Any], *, as_json: bool) -> None:
     Screen().show(table)
 
 
-def _print_rows(name: str, rows: list[dict[str, Any]], shown: tuple[str, ...], *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps({name: rows}))
-        return
+def _print_rows(rows: list[dict[str, Any]], shown: tuple[str, ...]) -> None:
     table = Table(*shown)
     for row in rows:
         table.add_row(*(clean(_text(row[column])) for column in shown))
@@ -210,7 +216,7 @@ def _print_rows(name: str, rows: list[dict[str, Any]], shown: tuple[str, ...], *
 def print_seats(found: dict[str, Any]) -> None:
     """Print the seat types of a conference."""
     rows = [{"type": name, **numbers} for name, numbers in found["types"].items()]
-    _print_rows("seats", rows, ("type", "price", "quota", "available", "reserved", "confirmed"), as_json=False)
+    _print_rows(rows, ("type", "price", "quota", "available", "reserved", "confirmed"))
 
 
 def _text(value: Any) -> str:
