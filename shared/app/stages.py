@@ -17,6 +17,7 @@ from shared.dequeue import (
     Drain,
     HintFollower,
     Notifier,
+    OwnPuts,
     PermitWorker,
     SlotPlan,
     TopUp,
@@ -117,6 +118,17 @@ class Tasks:
         return UrgentLane(self.stores.urgent, self.following.may_hold_urgent, self.clock.monotonic)
 
     @cached_property
+    def own(self) -> OwnPuts:
+        """The last finish messages of this process."""
+        return OwnPuts(self.stores.trigger_queue, self.clock)
+
+    def put_finish(self, queue: str, message: str) -> None:
+        """Put a finish message. While chunks wait for their turn, the tasks of this process take it before these."""
+        put = self.stores.put_own(queue, message)
+        if self.following.waiting():
+            self.own.note(put)
+
+    @cached_property
     def depth(self) -> DepthSample:
         """The messages on the work queues, for predictions. Read for jobs with a deadline only."""
         return DepthSample(lambda: self.read_depth() + self.following.waiting(), self.clock, LOOK_EVERY)
@@ -165,6 +177,7 @@ class Tasks:
             send=stores.send_permits,
             clock=self.clock,
             urgent=self.urgent,
+            own=self.own,
             look=self.following.notice_work,
             feed=feed,
             waiting=self.following.waiting,
@@ -391,7 +404,15 @@ class AppStages:
         """Requests the finish of jobs."""
         stores, tasks, settings = self.stores, self.tasks, self.settings
         sizes = {"work_queues": settings.work_queues, "slot_tasks": settings.permit_tasks}
-        return FinishCall(stores.put, stores.pending, self.clock, tasks.waking, lane=tasks.overtaking, **sizes)
+        return FinishCall(
+            stores.put,
+            stores.pending,
+            self.clock,
+            tasks.waking,
+            lane=tasks.overtaking,
+            send_finish=tasks.put_finish,
+            **sizes,
+        )
 
     @cached_property
     def processor(self) -> Processor:

@@ -9,6 +9,8 @@ from decimal import Decimal
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
+from azure.storage.queue import QueueMessage
+
 from shared.azure import BlobStore, Connections, expecting_an_answer
 from shared.clock import Clock, Closing, SystemClock
 from shared.concurrency import FleetTable, RulesBlob
@@ -346,10 +348,17 @@ class Stores(Closing):
 
     def put(self, queue: str, message: str) -> datetime:
         """Put a message on a storage queue, and return when storage inserted it. It never expires there."""
-        with expecting_an_answer(f"put a message on queue {queue!r}"):
-            sent = self.connections.queues.get_queue_client(queue).send_message(message, time_to_live=NEVER_EXPIRES)
         # By storage's own clock, as the front of the queue names it.
-        return sent.inserted_on or self.clock.now()
+        return self._put(queue, message).inserted_on or self.clock.now()
+
+    def put_own(self, queue: str, message: str) -> Delivery:
+        """Put a message on a storage queue, and return it with the receipt of the put."""
+        sent = self._put(queue, message)
+        return Delivery(queue=queue, message_id=sent.id, body=message.encode(), count=1, receipt=str(sent.pop_receipt))
+
+    def _put(self, queue: str, message: str) -> QueueMessage:
+        with expecting_an_answer(f"put a message on queue {queue!r}"):
+            return self.connections.queues.get_queue_client(queue).send_message(message, time_to_live=NEVER_EXPIRES)
 
     @property
     def urgent(self) -> WorkQueue:

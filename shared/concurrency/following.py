@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import ceil
-from threading import Lock, Timer
+from threading import Event, Lock, Timer
 from typing import Final, NamedTuple
 
 from shared import __version__
@@ -192,6 +192,8 @@ class Following:
         self._later, self._decide, self._decided_at = later, decide, float("-inf")
         self.name, self._started_at = secrets.token_hex(8), clock.now()
         self._fleet, self._looked_at, self._looking = Fleet(), float("-inf"), Lock()
+        #: Whether the first reading has ended.
+        self._has_read = Event()
         self._seen_at = self._beside_at = float("-inf")
         self._reported: dict[str, Governor] = {}
         self._reported_done = 0
@@ -199,10 +201,12 @@ class Following:
     def look(self) -> None:
         """Read the decision and report this process's work, unless that was done lately.
 
-        One thread does it, and the others go on with the last decision. If storage does not answer, the last decision
-        stays: concurrency is no reason to fail.
+        One thread does it, and the others go on with the last decision. Before the first reading they wait for it: in a
+        fresh process they would pass what waits, and any limit. If storage does not answer, the last decision stays:
+        concurrency is no reason to fail.
         """
         if self._clock.monotonic() - self._looked_at < self._every or not self._looking.acquire(blocking=False):
+            self._has_read.wait()
             return
         try:
             self._looked_at = self._clock.monotonic()
@@ -213,6 +217,7 @@ class Following:
         except StorageUnavailableError as error:
             tell(events.FLEET_UNREAD, error=describe_error(error))
         finally:
+            self._has_read.set()
             self._looking.release()
 
     def _report_rest(self) -> None:
@@ -293,8 +298,11 @@ class Following:
     def view_feed(self, age: float) -> FeedRow | None:
         """Return the feeder's row by a reading of at most this age, if it holds. None: it does not, or is unknown."""
         with self._looking, suppress(StorageUnavailableError):
-            if (now := self._clock.monotonic()) - self._seen_at > age:
-                self._fleet, self._seen_at = self._table.read(self._fleet.in_force), now
+            try:
+                if (now := self._clock.monotonic()) - self._seen_at > age:
+                    self._fleet, self._seen_at = self._table.read(self._fleet.in_force), now
+            finally:
+                self._has_read.set()
         is_known = self._clock.monotonic() - self._seen_at <= age
         return self._fleet.living_feed(self._clock.now()) if is_known else None
 

@@ -32,7 +32,12 @@ from shared.dequeue.permits import (
     When as When,
     choose_slots as choose_slots,
 )
-from shared.dequeue.receiving import AHEAD as AHEAD, UrgentLane as UrgentLane, receive_size as receive_size
+from shared.dequeue.receiving import (
+    AHEAD as AHEAD,
+    OwnPuts as OwnPuts,
+    UrgentLane as UrgentLane,
+    receive_size as receive_size,
+)
 from shared.dequeue.task import BackOff as BackOff, Listening as Listening, Telling as Telling, pull as pull
 from shared.dequeue.work_queue import (
     AGAIN_AFTER as AGAIN_AFTER,

@@ -29,7 +29,7 @@ from shared.azure import BusReceiver, Connections
 from shared.clock import Clock
 from shared.dequeue.listener import QueueListener
 from shared.dequeue.permits import SlotLease, SlotPlan, Slots, TopUp
-from shared.dequeue.receiving import AHEAD, HandlingTime, UrgentLane
+from shared.dequeue.receiving import AHEAD, HandlingTime, OwnPuts, UrgentLane
 from shared.dequeue.task import BackOff, Listening, Telling, push_until_fed
 from shared.dequeue.work_queue import Renewals, WorkSource
 from shared.errors import StorageUnavailableError
@@ -87,6 +87,8 @@ class Drain:
     clock: Clock
     #: Asked before the sources.
     urgent: UrgentLane | None = None
+    #: Taken before all others.
+    own: OwnPuts | None = None
     #: Called when a task has found work, before it begins: the decision behind the cap may be old.
     look: Callable[[], object] = lambda: None
     #: Follows a feed call, with the number of its delivery.
@@ -186,7 +188,13 @@ class Drain:
         )
         with Renewals(self.clock) as renewals, renewals.keep_leased(lease):
             with QueueListener(
-                self.sources, self.handle, listening, urgent=self.urgent, pace=self.pace, clock=self.clock
+                self.sources,
+                self.handle,
+                listening,
+                urgent=self.urgent,
+                own=self.own,
+                pace=self.pace,
+                clock=self.clock,
             ) as listener:
                 listener.subscribe(Telling())
                 # One task receives first: a needless permit costs one empty receive, not one per task.

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from shared.clock import Clock, SystemClock
-from shared.dequeue.receiving import HandlingTime, UrgentLane
+from shared.dequeue.receiving import HandlingTime, OwnPuts, UrgentLane
 from shared.dequeue.task import Crew, DequeueTask, ListenerObserver, Listening, Observers, TaskCount, Telling, push
 from shared.dequeue.work_queue import DepthSample, Partitions, Renewals, WorkSource
 from shared.messages import Delivery
@@ -43,6 +43,7 @@ class QueueListener:
         listening: Listening,
         *,
         urgent: UrgentLane | None = None,
+        own: OwnPuts | None = None,
         pace: HandlingTime | None = None,
         clock: Clock | None = None,
         uniform: Callable[[float, float], float] = random.uniform,
@@ -55,6 +56,7 @@ class QueueListener:
             clock=clock,
             partitions=Partitions([source.name for source in sources], first=listening.first_queue),
             urgent=urgent,
+            own=own,
             depth=DepthSample(
                 lambda: sum(source.depth() for source in sources),
                 clock,

@@ -1,14 +1,20 @@
 """How many messages one receive takes: a share of the depth, and no more than its task soon begins.
 
 `UrgentLane` says when the receive asks the urgent lane instead, which comes before every other queue.
+
+`OwnPuts` has the messages that a task takes instead of a receive: its process has just put them.
 """
 
 import math
+from collections import deque
 from collections.abc import Callable
 from threading import Lock
 from typing import Final
 
-from shared.dequeue.work_queue import MOST_MESSAGES, WorkSource
+from shared.clock import Clock
+from shared.dequeue.work_queue import MOST_MESSAGES, ReceivedMessage, WorkQueue, WorkSource
+from shared.errors import StorageUnavailableError
+from shared.messages import Delivery
 
 #: Seconds of work that a task takes ahead: what it has taken waits for it, while other tasks may have nothing to do. At
 #: the end of a job so many seconds may be one process's alone. It is also below half of the time for which messages are
@@ -77,3 +83,42 @@ class UrgentLane:
     def peek(self) -> int:
         """Return how many of its messages could be received now, by one request if there may be one."""
         return self.source.peek() if self._holds() else 0
+
+
+#: Messages that a process remembers of its own puts, and seconds for which it does.
+MOST_OWN, OWN_FOR = 16, 5.0
+
+
+class OwnPuts:
+    """The last messages that this process has put. Its tasks take them before what waits longer.
+
+    A put has a receipt, which is good until another process receives the message. So a message that no task takes here
+    has lost nothing: it lies at its place in the queue. Several threads may use it.
+    """
+
+    def __init__(self, queue: Callable[[str], WorkQueue], clock: Clock) -> None:
+        """`queue` makes the queue of a name."""
+        self._queue, self._clock = queue, clock
+        self._put = deque[tuple[float, Delivery]](maxlen=MOST_OWN)
+
+    def note(self, delivery: Delivery) -> None:
+        """Remember a message by the receipt of its put."""
+        self._put.append((self._clock.monotonic(), delivery))
+
+    def take(self) -> ReceivedMessage | None:
+        """Hold the one that was put first. None: there is none, or another process has it. One request if there is one."""
+        while self._put:
+            try:
+                at, delivery = self._put.popleft()
+            except IndexError:
+                # Another task took the last one.
+                break
+            if self._clock.monotonic() - at < OWN_FOR:
+                return self._hold(delivery)
+        return None
+
+    def _hold(self, delivery: Delivery) -> ReceivedMessage | None:
+        try:
+            return self._queue(delivery.queue).take_over(delivery)
+        except StorageUnavailableError:
+            return None

@@ -22,7 +22,7 @@ from typing import Final, Protocol, TypeAlias
 
 from shared.azure import looking
 from shared.clock import Clock
-from shared.dequeue.receiving import AHEAD, HandlingTime, UrgentLane, receive_size
+from shared.dequeue.receiving import AHEAD, HandlingTime, OwnPuts, UrgentLane, receive_size
 from shared.dequeue.work_queue import AGAIN_AFTER, DepthSample, Partitions, ReceivedMessage, Renewals, WorkSource
 from shared.errors import PutOffError, StorageUnavailableError
 from shared.messages import Delivery
@@ -327,6 +327,8 @@ class Crew:
     partitions: Partitions
     #: Asked before the partitions. None: there is no such lane.
     urgent: UrgentLane | None
+    #: Taken before all others. None: there are none.
+    own: OwnPuts | None
     depth: DepthSample
     observers: Observers
     renewals: Renewals
@@ -369,6 +371,8 @@ class DequeueTask:
     def _step(self) -> bool:
         """Receive once and handle the messages. Return False when the task has left the count."""
         crew = self._crew
+        if crew.own is not None and (put := crew.own.take()) is not None:
+            return self._handle_batch([put], is_full=False)
         lane = crew.urgent if crew.urgent is not None and crew.urgent.is_due() else None
         name = lane.source.name if lane else crew.partitions.next()
         if name is None:

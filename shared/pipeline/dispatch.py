@@ -393,6 +393,9 @@ class Dispatcher:
 class FinishCall:
     """Sends finish messages. `send` takes a queue's name and a message. `waking` is entered around it.
 
+    `send_finish` takes the message of a whole finish, and may have it come before what waits longer. A job whose chunks
+    have ended would wait again otherwise, behind the chunks of others.
+
     `work_queues`: a caller that does not know their number uses the first queue, which every installation has.
     `slot_tasks`: messages that one instance takes at a time when it is woken.
     """
@@ -407,7 +410,9 @@ class FinishCall:
         work_queues: int = 1,
         lane: Overtaking | None = None,
         slot_tasks: int = 1,
+        send_finish: Callable[[str, str], object] | None = None,
     ) -> None:
+        self._send_finish = send_finish or send
         self._send, self._pending, self._clock, self._waking = send, pending, clock, waking
         self._work_queues, self._lane, self._slot_tasks = work_queues, lane, slot_tasks
 
@@ -420,7 +425,7 @@ class FinishCall:
 
     def send(self, job: Job) -> None:
         """Send the message for the job's revision. A second one finds that the first was handled."""
-        self._put(job, [Finish(job=job.job, revision=job.revision)])
+        self._put(job, [Finish(job=job.job, revision=job.revision)], self._send_finish)
 
     def send_segments(self, job: Job, segments: Sequence[int], *, again: bool) -> None:
         """Send the messages of these segments. Those that are sent again may be merged already.
@@ -434,7 +439,7 @@ class FinishCall:
         """Send the messages of these shards. One that is written already finds its blob."""
         self._put(job, [Shard(job=job.job, revision=job.revision, shard=number) for number in shards])
 
-    def _put(self, job: Job, messages: Sequence[FinishStep]) -> None:
+    def _put(self, job: Job, messages: Sequence[FinishStep], send: Callable[[str, str], object] | None = None) -> None:
         lane = job.lane if self._lane else None
         queue = work_queue_of(job.job, 0, self._work_queues, lane)
         if self._lane and lane:
@@ -443,7 +448,7 @@ class FinishCall:
         apart = min(len(messages), APART) * self._slot_tasks if len(messages) > 1 else 1
         with self._waking(len(messages), max(len(messages), apart)):
             for message in messages:
-                self._send(queue, encode(message).decode())
+                (send or self._send)(queue, encode(message).decode())
 
     def forget_pointer(self, pointer: Pointer) -> None:
         """Remove the pointer of a request whose message is on its queue."""

@@ -49,11 +49,15 @@ class Stage:
     is_hinted: bool = False
     is_held: bool = False
     is_of_order: bool = False
+    #: The rules in force, if they are not the built-in ones.
+    rules: str | None = None
     #: Every instance is killed, three times. The seconds are those after the last time.
     is_of_all: bool = False
 
 
 BY_TRIGGER = {"SLUICE_DEQUEUE": "trigger"}
+#: All chunks of a room with a limit go through the feeder. Without one, those of six jobs are put at once.
+LIMITED = 'version: 1\nrules: [{name: same, tasks: 16}]\nshares: {rooms: {"": {most: 20}}}\n'
 STAGES = {
     # The host's trigger mostly takes a submission before its hint is there.
     "hint": Stage(
@@ -66,7 +70,7 @@ STAGES = {
     "all": Stage("a batch of results, in all instances, three times", "settle", is_of_all=True),
     "finish": Stage("the finish of a job", "finish"),
     "release": Stage("a slice of a gate's held jobs", "release", is_held=True),
-    "feed": Stage("chunks that wait for their turn, in the feeder", "feed", {"SLUICE_CHUNK_ITEMS": "10"}),
+    "feed": Stage("chunks that wait for their turn, in the feeder", "feed", rules=LIMITED),
     "order": Stage("an order over HTTP, stored, its command unsent", "order", is_of_order=True),
     "sell": Stage("commands to the seats of a conference", "sell", is_of_order=True),
     "hear": Stage("answers of seats to orders", "hear", is_of_order=True),
@@ -150,7 +154,8 @@ def benched(stage):
         traps = Path(folder) / "traps"
         traps.mkdir()
         more = {"SLUICE_WORKLOADS": "tests.benchmarks.recovery_traps:Trapped", TRAPS: str(traps), **stage.settings}
-        with running(folder, instances=2, tick="0 * * * * *", is_deployed=True, more=more) as stack:
+        options = {"instances": 2, "tick": "0 * * * * *", "rules": stage.rules}
+        with running(folder, **options, is_deployed=True, more=more) as stack:
             yield Bench(stack, traps, stage)
 
 

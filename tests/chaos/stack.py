@@ -12,7 +12,9 @@ from pathlib import Path
 from functions_local_host.launcher import Host
 from servicebus_local.launcher import Broker
 
+from shared.app import Stores
 from shared.azure.connections import Connections
+from shared.concurrency.fleet import Fleet, FleetChange, RulesInForce
 from shared.topology import topology
 from tests.chaos.proxy import Proxy
 from tests.chaos.unsteady import LATE, NOTES, TWICE
@@ -102,6 +104,7 @@ def running(
     tick="*/5 * * * * *",
     retry="00:00:30",
     is_deployed=False,
+    rules=None,
     more=None,
 ):
     """Start everything, yield it, and stop everything. `is_deployed`: with the locks and leases of the topology."""
@@ -125,6 +128,8 @@ def running(
                 **(more or {}),
             }
             provision(azurite.connection_string, topology())
+            if rules is not None:
+                _put_in_force(rules, settings)
             lease = [] if is_deployed else ["--message-lease", str(LEASE_SECONDS)]
             options = [*lease, "--longest-pause", "1"]
             host = Host.start(ROOT, settings, instances=instances, options=options)
@@ -137,6 +142,13 @@ def running(
         finally:
             way_to_bus.__exit__()
             broker.stop()
+
+
+def _put_in_force(text, settings):
+    """Put rules in force, and where every instance reads them. Else the first decision would, which comes with work."""
+    with Connections.parse(settings) as connections, Stores(connections) as stores:
+        rules = RulesInForce(stores.rules.put(text), text, stores.rules.look(None).etag)
+        stores.fleet.commit(Fleet(), FleetChange(in_force=rules))
 
 
 def wait_until(condition, seconds, what):

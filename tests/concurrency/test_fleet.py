@@ -2,6 +2,7 @@
 
 from collections import Counter
 from contextlib import contextmanager
+from threading import Thread
 
 import pytest
 
@@ -202,6 +203,30 @@ def test_processes_that_ended_are_forgotten(fleet):
 
 
 # A process.
+
+
+def test_who_knows_no_rules_waits_for_those_that_another_thread_reads(fleet, monkeypatch):
+    """Else the first jobs of a fresh process would pass each limit, and what waits for its turn."""
+    fleet.rules.put(THREE)
+    fleet.tuning().run()
+    process, seen, read = fleet.process(), [], fleet.table.read
+
+    def see():
+        process.look()
+        seen.append(process.rule(1000))
+
+    def read_beside(*known):
+        other.start()
+        # Who does not wait sees nothing before this ends.
+        other.join(0.2)
+        assert seen == []
+        return read(*known)
+
+    other = Thread(target=see)
+    monkeypatch.setattr(process._table, "read", read_beside)
+    process.look()
+    other.join()
+    assert seen == [3]
 
 
 def test_a_process_looks_once_an_interval_and_never_while_idle(fleet):

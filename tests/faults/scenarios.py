@@ -13,6 +13,8 @@ import zstandard
 from msgspec import structs
 
 from shared.app import Stores
+from shared.concurrency import Decision, parse
+from shared.concurrency.fleet import FleetChange, RulesInForce
 from shared.errors import JobStateError, SluiceError
 from shared.gate.held import SLICES, slice_of
 from shared.ledger import JobState
@@ -266,6 +268,15 @@ def submit_again(world, app):
 def accept(world, app):
     """Accept and dispatch."""
     app.host(hold_back=only("submissions")).run()
+
+
+def limited(world, app):
+    """Accept two jobs of a room that has two chunks on the queues at most, by rules that a tick has read."""
+    fleet = Stores(world.observer()).fleet
+    text = 'version: 1\nrules: [{name: a, tasks: 4}]\nshares: {rooms: {"": {most: 2}}}'
+    decision = Decision(4, world.clock.now(), {"rule": 4}, "rule", "a")
+    fleet.commit(fleet.read(), FleetChange(decision=decision, in_force=RulesInForce(parse(text), text, '"limited"')))
+    two_accepted(world, app)
 
 
 def feed(world, app):
@@ -968,6 +979,7 @@ SCENARIOS = (
     Scenario("accept, and all of it waits for a turn", submitted, accept, world=UnfedWorld, runs=3),
     Scenario("feed", accepted, feed, world=FedWorld),
     Scenario("feed two jobs", two_accepted, feed, world=UnfedWorld),
+    Scenario("feed a room of two chunks at most", limited, feed, world=UnfedWorld),
     Scenario("feed, then all is lost", accepted, feed, forgets=True, world=FedWorld),
     Scenario("process with a limit", accepted, process, world=LimitedWorld, check=breaches_of_limit, pause=0),
     Scenario(
@@ -1177,4 +1189,10 @@ ACT_SCENARIOS = (
         rest=come_to_the_second_look,
         check=breaches_of_erased,
     ),
+)
+#: Those of jobs that wait for their turn, and of what is put without waiting.
+TURN_SCENARIOS = tuple(
+    one
+    for one in (*SCENARIOS, *ACT_SCENARIOS)
+    if any(word in one.name for word in ("feed", "fed", "turn", "small job"))
 )

@@ -15,6 +15,7 @@ from shared.operating import explain_pace
 from shared.pipeline import start
 from shared.pipeline.feeding.fair import LEAST_WINDOW
 from shared.pipeline.feeding.feed import Fed
+from shared.pipeline.feeding.ready import ReadyTable
 from shared.topology import rooms, submission_queue
 from tests.faults.world import SETTINGS
 from tests.pipeline.whole_app import app_in_memory
@@ -312,6 +313,16 @@ def test_a_limited_room_never_has_more_chunks_on_the_queues(app):
     app.work_off()
     assert [app.read(job, "alpha").state for job in ("one", "two")] == [JobState.COMPLETE] * 2
     assert rows(app) == ([], None)
+
+
+def test_the_row_of_a_limited_job_goes_once(app, monkeypatch):
+    """When all of it has ended. It is not chosen again, which would read its row for nothing."""
+    put_shares(app, "{rooms: {alpha: {most: 12}}}")
+    accept(app, "alpha", "one", 10)
+    removed, remove = [], ReadyTable.remove
+    monkeypatch.setattr(ReadyTable, "remove", lambda own, rows: removed.extend(rows) or remove(own, rows))
+    assert feed_slowly(app, []) is Fed.EMPTY
+    assert [row.job for row in removed] == ["alpha~one"]
 
 
 def test_a_limit_holds_for_the_next_feeder_too(app):

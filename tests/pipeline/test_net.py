@@ -1,12 +1,21 @@
 """The tick's looks at the queues of rooms: in turn, and each tick where somebody sends no hints."""
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import count
 
+import pytest
 from hypothesis import given, strategies as st
 
+from shared.azure import Connections
+from shared.errors import SluiceError
 from shared.grammar import MOST_ROOMS, ROOMS_A_TICK
-from shared.pending import AT_ONCE, NET_POINTER, Pointer
+from shared.pending import AT_ONCE, NET_POINTER, PendingTable, Pointer
 from shared.pipeline.removal.cleanup import NOTED_EVERY, WATCHED_FOR, Net, rooms_in_turn
+from tests.faults.memory.storage import MemoryStorage
+from tests.faults.plan import MODES, KilledError, Plan
+from tests.gate.conftest import ManualClock
 
 NOW = datetime(2031, 5, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -85,3 +94,37 @@ def test_a_pointer_to_a_room_that_was_taken_off_the_list_goes():
     beside.pointers["submissions-b"] = Pointer(NET_POINTER, AT_ONCE, "submissions-b", note=NOW.isoformat())
     assert beside.tick() == {"submissions-a"}
     assert beside.pointers == {}
+
+
+def tick(connections, clock, full):
+    """Run the net once on real pointers, and return those that it found."""
+    pending = PendingTable(connections.tables.get_table_client("pending"))
+    watched = list(pending.due(clock.now()))
+    Net(rooms=["r0"], look=lambda *_: full, pending=pending, clock=clock).run(watched, 20)
+    return [one.id for one in watched]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_tick_that_is_killed_or_refused_anywhere_loses_no_room_and_keeps_none(mode):
+    """A later find is noted, and its pointer goes a day after the last one."""
+    for at in count(1):
+        storage, plan, clock, full = MemoryStorage(), Plan.of(at, mode), ManualClock(NOW), {"submissions-r0"}
+        transport = partial(storage.transport, plan)
+        with Connections(storage.connection_string, transport=transport) as broken, suppress(KilledError, SluiceError):
+            for passed in (0, 1, 49):
+                clock.advance(hours=passed)
+                if passed > 1:
+                    full.clear()
+                tick(broken, clock, full)
+        plan.catch_up()
+        full.add("submissions-r0")
+        with storage.connections() as healthy:
+            tick(healthy, clock, full)
+            assert tick(healthy, clock, full) == ["submissions-r0"]
+            full.clear()
+            clock.advance(days=2)
+            tick(healthy, clock, full)
+            assert tick(healthy, clock, full) == []
+        if not plan.fired:
+            break
+    assert at > 5

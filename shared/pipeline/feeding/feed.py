@@ -282,6 +282,8 @@ class _Feeding:
         if not any(room.jobs for room in self._rooms.values()):
             return not self._forget_pointer()
         self._look_at_limits()
+        # Else they would be chosen once more.
+        self._remove_done()
         waiting = self._list_waiting()
         waking = self._note_row(waiting)
         if any(job.left for jobs in waiting.values() for job in jobs):
