@@ -139,7 +139,7 @@ def _row(chunk: int, pairs: Sequence[tuple[Took, Took]], bound: float) -> tuple[
     more = _more(pairs)
     figure = f"{more:+.2f} [{least:+.2f} to {most:+.2f}]"
     texts = [_text([pair[side].cpu for pair in pairs]) for side in (0, 1)]
-    requests = ["{:,.0f}".format(median(pair[side].requests for pair in pairs)) for side in (0, 1)]
+    requests = [f"{median(pair[side].requests for pair in pairs):,.0f}" for side in (0, 1)]
     return (f"chunks of {chunk:,}", *texts, figure, "yes" if more <= bound else "NO", ", ".join(requests))
 
 
