@@ -1,8 +1,8 @@
-"""The pipeline's CPU beside that of an earlier commit: `make bench ARGS="--only against -- --commit REV"`.
+"""The pipeline's CPU and requests beside those of an earlier commit: `make bench ARGS="--only against -- --commit REV"`.
 
 A stack of each tree runs, and both do the same job by turns: first one, first the other, since a machine that is shared
 is now faster and now slower. What counts is the difference within each pair. Each tree is measured by its own files of
-`tests/benchmarks`. Writes its table into docs/appendix/performance.md.
+`tests/benchmarks`. Writes its table into docs/appendix/performance.md, or another page.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Final
@@ -21,12 +22,12 @@ from tests.benchmarks.pipeline_goals import markdown
 from tests.benchmarks.pipeline_measure import file_of
 from tools.local.paths import ROOT
 
-DOCUMENT: Final = ROOT / "docs" / "appendix" / "performance.md"
+PAGES: Final = ROOT / "docs" / "appendix"
 #: The last commit that believed the lines of payloads without reading them strictly.
 BEFORE: Final = "9d89e6a"
 CHUNKS: Final = (1_000, 4_000)
 #: Microseconds of CPU a transaction that trust may cost.
-MOST: Final = 0.6
+TRUST: Final = 0.6
 #: Runs in the tree that is the working directory: a job for each line that it reads.
 _MEASURE: Final = """
 import sys
@@ -38,7 +39,8 @@ with sluice(chunk) as running:
         running.run(10_000)
     print("ready", flush=True)
     for _ in sys.stdin:
-        print(running.run(items).run.own_cpu_each, flush=True)
+        run = running.run(items).run
+        print(run.own_cpu_each, run.requests, flush=True)
 """
 
 
@@ -48,12 +50,15 @@ def main(arguments: Sequence[str] = ()) -> int:
     parser.add_argument("--commit", default=BEFORE, help=f"what to compare with; {BEFORE} unless it is said")
     parser.add_argument("--items", type=int, default=400_000)
     parser.add_argument("--pairs", type=int, default=12, help="jobs of each tree and size")
+    parser.add_argument("--most", type=float, default=TRUST, help="microseconds a transaction that may be more")
+    parser.add_argument("--page", default="performance", help="of docs/appendix, with a place for the table")
     options = parser.parse_args(arguments)
     file_of(options.items)
     with _tree_of(options.commit) as before:
         found = {chunk: _pairs(before, options.items, chunk, options.pairs) for chunk in CHUNKS}
+    rows = [_row(chunk, pairs, options.most) for chunk, pairs in found.items()]
     table = markdown(
-        ("own CPU µs each", options.commit, "now", "more", f"at most {MOST}"), map(_row, found, found.values())
+        ("own CPU µs each", options.commit, "now", "more", f"at most {options.most:g}", "requests before, now"), rows
     )
     about = (
         f"Jobs of {options.items:,}, {options.pairs} pairs of each size, of the tree at {options.commit} and of this one by "
@@ -61,11 +66,19 @@ def main(arguments: Sequence[str] = ()) -> int:
         "differences within a pair [the middle half of them]."
     )
     print(table)  # noqa: T201 - commands print
-    write(DOCUMENT, "against", f"{about}\n\n{table}")
-    return 0 if all(_more(pairs) <= MOST for pairs in found.values()) else 1
+    write(PAGES / f"{options.page}.md", "against", f"{about}\n\n{table}")
+    return 0 if all(_more(pairs) <= options.most for pairs in found.values()) else 1
 
 
-def _pairs(before: Path, items: int, chunk: int, pairs: int) -> list[tuple[float, float]]:
+@dataclass(frozen=True, slots=True)
+class Took:
+    """What one job took: microseconds of CPU a transaction, and storage requests."""
+
+    cpu: float
+    requests: int
+
+
+def _pairs(before: Path, items: int, chunk: int, pairs: int) -> list[tuple[Took, Took]]:
     """Return what each pair of jobs took, before and now."""
     found = []
     with _running(before, items, chunk) as then, _running(ROOT, items, chunk) as now:
@@ -73,13 +86,13 @@ def _pairs(before: Path, items: int, chunk: int, pairs: int) -> list[tuple[float
             order = (then, now) if number % 2 else (now, then)
             took = {job: job() for job in order}
             found.append((took[then], took[now]))
-            print(f"chunks of {chunk:,}: {took[then]:.2f} before, {took[now]:.2f} now", flush=True)  # noqa: T201 - commands print
+            print(f"chunks of {chunk:,}: {took[then]} before, {took[now]} now", flush=True)  # noqa: T201 - commands print
     return found
 
 
 @contextmanager
-def _running(tree: Path, items: int, chunk: int) -> Iterator[Callable[[], float]]:
-    """Run the stack of a tree, and yield what runs a job on it and returns its microseconds a transaction."""
+def _running(tree: Path, items: int, chunk: int) -> Iterator[Callable[[], Took]]:
+    """Run the stack of a tree, and yield what runs a job on it and returns what it took."""
     command = [sys.executable, "-c", _MEASURE, str(items), str(chunk)]
     environment = {**os.environ, "PYTHONPATH": str(tree)}
     with subprocess.Popen(
@@ -92,10 +105,11 @@ def _running(tree: Path, items: int, chunk: int) -> Iterator[Callable[[], float]
             if not line:
                 raise RuntimeError(f"the stack of {tree} did not start")
 
-        def job() -> float:
+        def job() -> Took:
             talk.write("\n")
             talk.flush()
-            return float(answers.readline())
+            cpu, requests = answers.readline().split()
+            return Took(float(cpu), int(requests))
 
         yield job
         talk.close()
@@ -120,17 +134,22 @@ def _git(*words: str) -> None:
     subprocess.run(["git", *words], cwd=ROOT, check=True)
 
 
-def _row(chunk: int, pairs: Sequence[tuple[float, float]]) -> tuple[str, ...]:
-    before, now = zip(*pairs, strict=True)
-    least, _, most = quantiles((one[1] - one[0] for one in pairs), n=4)
+def _row(chunk: int, pairs: Sequence[tuple[Took, Took]], bound: float) -> tuple[str, ...]:
+    least, _, most = quantiles((now.cpu - before.cpu for before, now in pairs), n=4)
     more = _more(pairs)
     figure = f"{more:+.2f} [{least:+.2f} to {most:+.2f}]"
-    return f"chunks of {chunk:,}", _text(before), _text(now), figure, "yes" if more <= MOST else "NO"
+    texts = [_text([pair[side].cpu for pair in pairs]) for side in (0, 1)]
+    requests = [f"{median(pair[side].requests for pair in pairs):,.0f}" for side in (0, 1)]
+    return (f"chunks of {chunk:,}", *texts, figure, "yes" if more <= bound else "NO", ", ".join(requests))
 
 
-def _more(pairs: Sequence[tuple[float, float]]) -> float:
-    return median(now - before for before, now in pairs)
+def _more(pairs: Sequence[tuple[Took, Took]]) -> float:
+    return median(now.cpu - before.cpu for before, now in pairs)
 
 
 def _text(values: Sequence[float]) -> str:
     return f"{median(values):.1f} [{min(values):.1f} to {max(values):.1f}]"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -18,6 +18,8 @@ from shared.topology import topology
 from tests.benchmarks import many_accounts
 from tests.benchmarks.document import write
 from tests.benchmarks.many_accounts import ABOVE, REPEATED, WORKLOAD
+from tests.benchmarks.work_calls import calls, waits
+from tests.benchmarks.work_crimes import crimes
 from tests.benchmarks.work_deployed import killed, one
 from tests.benchmarks.work_part import Part, judge, judged, note
 from tools.local.azurite.launcher import Azurite
@@ -83,7 +85,9 @@ def _run(azurite: Azurite, more: dict[str, str], items: int, folder: str, acts: 
     yield from many_accounts.run({"settings": settings, "jobs": ["job"], "items": items, "folder": folder}, acts)
 
 
-PARTS: dict[str, Callable[[int], Part]] = {"lines": lines, "accounts": accounts, "killed": killed, "one": one}
+PARTS: dict[str, Callable[[int], Part]] = {
+    part.__name__: part for part in (lines, accounts, killed, one, crimes, calls, waits)
+}
 
 
 def main(arguments: Sequence[str] = ()) -> int:

@@ -6,14 +6,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from decimal import Decimal
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from azure.storage.blob import BlobServiceClient
 
-from shared.azure import Connections
+from shared.azure import BUS_CONNECTION, Connections
 from shared.publish import Publisher
 from shared.settings import BILLING
 from tests.benchmarks.many_accounts import MOST_MEMORY
@@ -30,6 +32,8 @@ MORE_CALLS, CHUNK = 4, 8_000
 PATIENCE = 7_200
 #: Transactions of a job of which one fails.
 ONE = 400_000
+NO_PLANS: Mapping[int, str] = MappingProxyType({})
+_LINE = '{"account":"%s","plan":"%s","quantity":"%s"}'
 
 
 def killed(items: int) -> Part:
@@ -62,17 +66,17 @@ def killed(items: int) -> Part:
     return part
 
 
-def publish(stack: Deployed, job: str, workload: str, items: int) -> None:
-    """Publish as a publisher does."""
+def publish(stack: Deployed, job: str, workload: str, items: int, plans: Mapping[int, str] = NO_PLANS) -> None:
+    """Publish as a publisher does. Each transaction has the plan `basic`, but for those that are named."""
     lines = (
-        (n, f'{{"account":"{account_of(n - 1)}","plan":"basic","quantity":"{quantity_of(n - 1)}"}}'.encode())
-        for n in range(1, items + 1)
+        (n, _LINE % (account_of(n - 1), plans.get(n - 1, "basic"), quantity_of(n - 1))) for n in range(1, items + 1)
     )
-    with Connections(stack.storage) as connections:
-        publisher = Publisher(
-            connections.queues.get_queue_client("submissions"), connections.blobs.get_container_client("payloads")
-        )
-        publisher.submit_lines(job=job, lines=lines, workload=workload, sums=["quantity"])
+    with (
+        Connections(stack.storage, stack.settings[BUS_CONNECTION]) as connections,
+        Publisher.connect(connections) as publisher,
+    ):
+        numbered = ((n, text.encode()) for n, text in lines)
+        publisher.submit_lines(job=job, lines=numbered, workload=workload, sums=["quantity"])
 
 
 def wait_for_manifest(stack: Deployed, folder: str, items: int) -> None:
@@ -103,13 +107,13 @@ def one(items: int) -> Part:
         with deployed(settings, instances=2) as stack:
             for body in bodies:
                 publish(stack, body.name, body.name, items)
-            before = {body.name: _ended(stack, body.name, "completed_with_parked") for body in bodies}
+            before = {body.name: ended(stack, body.name, "completed_with_parked") for body in bodies}
             calls = {body.name: _calls(folder, body.name) for body in bodies}
             (folder / "mended").touch()
-            for group in json.loads(_type(stack, "parked", "list", "--json"))["groups"]:
-                _type(stack, "parked", "replay", group["fingerprint"], "--yes", "--why", "mended")
+            for group in json.loads(type_(stack, "parked", "list", "--json"))["groups"]:
+                type_(stack, "parked", "replay", group["fingerprint"], "--yes", "--why", "mended")
             for body in bodies:
-                after = _ended(stack, body.name, "complete")
+                after = ended(stack, body.name, "complete")
                 more = _calls(folder, body.name)[len(calls[body.name]) :]
                 _judge_one(part, stack, body.error.__name__, (before[body.name], after), (calls[body.name], more))
     return part
@@ -164,19 +168,19 @@ def _calls(folder: Path, name: str) -> list[int]:
     return list(map(int, (folder / f"calls-{name}").read_text().split()))
 
 
-def _ended(stack: Deployed, job: str, state: str) -> dict[str, Any]:
+def ended(stack: Deployed, job: str, state: str) -> dict[str, Any]:
     """Wait for a state, and return what `jobs show` says."""
     found: dict[str, Any] = {}
 
     def has_it() -> bool:
-        found.update(json.loads(_type(stack, "jobs", "show", job, "--json") or "{}"))
+        found.update(json.loads(type_(stack, "jobs", "show", job, "--json") or "{}"))
         return found.get("state") == state
 
     wait(has_it, PATIENCE, f"{job} is not {state}", 5)
     return found
 
 
-def _type(stack: Deployed, *words: str) -> str:
+def type_(stack: Deployed, *words: str) -> str:
     """Type a command, and return what it prints."""
     command = [sys.executable, "-m", "sluice", *words]
     done = subprocess.run(

@@ -94,3 +94,7 @@ class LongLinedSales(LinedSales):
 #: What a deployment can break: a failure of a known and permanent kind, and one of a kind that nobody knows.
 PERMANENT = partial(RefusedError, "bad_sale", "this deployment cannot read it", "deploy the one before, then replay")
 UNKNOWN = partial(ValueError, "this deployment has a bug")
+
+
+class DyingError(Exception):
+    """Stands for the end of the process."""

@@ -32,13 +32,14 @@ from shared.messages import (
     encode,
 )
 from shared.operating.replay import ReplayPace, Selection
+from shared.parked.entry import chunk_key, job_note
 from shared.pipeline.settle import Received
 from shared.signals import Hint
-from tests.faults.host import StuckError, bury_dead_letter
+from tests.faults.host import BATCH, HIDDEN, StuckError, bury_dead_letter
 from tests.faults.invariants import MARK, breaches, breaches_of_erased, breaches_of_rerun, breaches_of_stopped
 from tests.faults.limited import LimitedWorld, breaches_of_limit, process_beside
 from tests.faults.plan import KilledError, Plan
-from tests.faults.sales import PERMANENT, UNKNOWN
+from tests.faults.sales import PERMANENT, UNKNOWN, DyingError
 from tests.faults.world import (
     GATE,
     INLINE,
@@ -676,6 +677,25 @@ def set_aside(world, app):
     del world.sales.breaks_at["odd"]
 
 
+def suspect(world, app):
+    """Have a job on the work queue of which two processes died in each chunk. In a process of its own the guilty one is known."""
+    failing(world, app, bad=DyingError, odd=DyingError)
+    queue = app.connections.queues.get_queue_client("work-00")
+    for _ in range(2):
+        list(queue.receive_messages(max_messages=BATCH, visibility_timeout=HIDDEN))
+        world.storage.wait(HIDDEN)
+    for chunk in range(app.stores.ledger.read(A).chunks):
+        app.stores.attempts.note_begun(job_note(A, chunk_key(chunk, 1)), 2)
+
+
+def killers_set_aside(world, app):
+    """Have transactions set aside that processes died of, and the cause removed."""
+    suspect(world, app)
+    app.host().run()
+    come_to_rest(world, app)
+    world.sales.breaks_at = {}
+
+
 def set_aside_long_ago(world, app):
     """Have a job that the tick does not look after any more, and the cause removed."""
     set_aside(world, app)
@@ -1015,6 +1035,8 @@ SCENARIOS = (
     Scenario("park", broken, everything, replay_again, revisions={A: (2, 3)}),
     Scenario("replay", mended_with_parked, replay, replay_again, revisions={A: (2, 3)}),
     Scenario("set aside", failing, everything, replay_again, revisions={A: (2, 5)}),
+    Scenario("set aside a suspect", suspect, everything, replay_again, revisions={A: (2, 5)}),
+    Scenario("extend a suspect", killers_set_aside, replay, replay_again, revisions={A: (2, 5)}),
     Scenario("set aside, then all is lost", failing, deliver_last, replay_again, forgets=True, revisions={A: (2, 5)}),
     Scenario(
         "wait for a service, in vain",

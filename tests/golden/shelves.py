@@ -525,11 +525,34 @@ class SoFar(Shelf):
         p.SoFarStore(_container(connections, "results")).put(v.CHUNK, *stored, None)
 
     def read(self, connections):
-        store = p.SoFarStore(_container(connections, "results"))
-        found = store.find(v.CHUNK, SimpleNamespace(partial=dict))
+        found = self._find(connections)
         left = tuple(p.Left(number, v.FAILED) for number in sorted(found.left))
         ran = p.Ran(found.accepted, found.rejected, None, found.rejections, left=left, pieces=found.pieces)
         return ran, found.left, found.since, found.milliseconds
+
+    def _find(self, connections):
+        return p.SoFarStore(_container(connections, "results")).find(v.CHUNK, SimpleNamespace(partial=dict))
+
+
+class SoFarLines(SoFar):
+    """The same of a chunk that makes lines: they are in rows, one for each row of neighbours that passed."""
+
+    values = v.SO_FAR_LINES
+
+    def write(self, connections, stored):
+        (ran, *more), lines = stored
+        super().write(
+            connections, (replace(ran, rows={first: self._pack(text) for first, text in lines.items()}), *more)
+        )
+
+    def read(self, connections):
+        rows = self._find(connections).rows
+        return super().read(connections), {first: p.unpack(row.read()) for first, row in rows.items()}
+
+    def _pack(self, text):
+        writer = p.StreamWriter()
+        writer.add(text, 1)
+        return writer.close()
 
 
 class Segments(Shelf):
@@ -976,7 +999,7 @@ SHELVES = {
     for shelf in (
         Jobs, SmallJobs, Lines, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, PutOff, CauseSums, Over,
         Fleet, Diary, Audit, Replays, Picked, Totals,
-        Plans, Results, SoFar, Segments, Slices, Spans, Sounded, Needs, Hours, Asides, Bounded, Halted, Erased, Waiting, Nights, Reruns, Growing, Ranged, Outputs, Gates, Timetables, Sequences, Rules,
+        Plans, Results, SoFar, SoFarLines, Segments, Slices, Spans, Sounded, Needs, Hours, Asides, Bounded, Halted, Erased, Waiting, Nights, Reruns, Growing, Ranged, Outputs, Gates, Timetables, Sequences, Rules,
     )
 }  # fmt: skip
 _ZSTD = b"\x28\xb5\x2f\xfd"

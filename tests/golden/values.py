@@ -610,6 +610,8 @@ SO_FAR = (
     1_794_000_000,
     1500,
 )
+#: The same, and the lines of those that passed, by the first of each row of neighbours.
+SO_FAR_LINES = (SO_FAR, {2**40: b'{"number":1}\n', 2**40 + 3: b'{"number":4}\n'})
 
 PUT_OFF = p.FailedAttempt(
     key="chunk-000000007-1",
