@@ -79,6 +79,23 @@ def job_of(entity: Mapping[str, Any], etag: str) -> Job:
         raise _corrupt(entity, error) from error
 
 
+#: The state of a row that came before its job: it has only the names of those that wait for that job. As a state that no
+#: version knows: an earlier one that meets such a row leaves it, and its message, to a newer one.
+_AWAITED: Final = "awaited"
+
+
+def awaited_entity(job: str, waiters: Sequence[str], now: datetime) -> Entity:
+    """Encode the row of a job that was not accepted yet, and that others wait for."""
+    return job_entity(Job(job=job, content_hash="", workload="", accepted_at=now, waiters=tuple(waiters))) | {
+        "state": _AWAITED
+    }
+
+
+def waiters_before(entity: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return the names of those that wait for a job without a row, or None for the row of a job."""
+    return job_of({**entity, "state": JobState.HELD.value}, "").waiters if entity["state"] == _AWAITED else None
+
+
 def row_key(row: BesideRow) -> str:
     """Return the row key of a chunk's or a stretch's row."""
     return chunk_key(row.chunk) if isinstance(row, ChunkRow) else f"{STRETCH_PREFIX}{row.chunk:09}"

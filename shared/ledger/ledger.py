@@ -67,6 +67,13 @@ class Ledger(OutboxStore, Protocol):
         """Return the job, or None."""
         ...
 
+    def name_waiter(self, job: str, waiter: str) -> bool:
+        """Leave the name of a job that waits for one that was not inserted. It is in that one's row from the beginning.
+
+        False: that one has a row by now, or so many wait for it that no name more fits.
+        """
+        ...
+
     def rows(self, job: str) -> Iterator[ChunkRow]:
         """Yield the job's chunk rows in the order of their numbers, a page at a time."""
         ...

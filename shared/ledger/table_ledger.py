@@ -26,7 +26,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from azure.core import MatchConditions
-from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
+from azure.core.exceptions import AzureError, HttpResponseError, ResourceExistsError, ResourceNotFoundError
 from azure.data.tables import EdmType, EntityProperty, TableClient, TableTransactionError, UpdateMode
 
 from shared.azure import (
@@ -41,13 +41,14 @@ from shared.azure import (
     expecting_an_answer,
     write_group,
 )
-from shared.clock import Clock, SystemClock
-from shared.errors import ListPlaceError, RowTooLargeError, StorageUnavailableError
+from shared.clock import LOST_RACES, Clock, SystemClock
+from shared.errors import ContentionError, ListPlaceError, RowTooLargeError, StorageUnavailableError
 from shared.ledger.entities import (
     CHUNK_PREFIX,
     EVENT_PREFIX,
     JOB_KEY,
     STRETCH_PREFIX,
+    awaited_entity,
     chunk_key,
     job_entity,
     job_of,
@@ -55,10 +56,12 @@ from shared.ledger.entities import (
     row_key,
     row_of_entity,
     stretch_of_entity,
+    waiters_before,
 )
 from shared.ledger.job_needs import find_changed, list_marked, mark_needs, needs_of
 from shared.ledger.ledger import MOST_ROWS, Listed
 from shared.ledger.night_table import NightLine, NightTable
+from shared.ledger.precedence import MOST_WAITERS
 from shared.ledger.records import CLOSED, TOMBSTONES, BesideRow, ChunkRow, Job, JobState, StretchRow, Told
 from shared.outbox import JOB_EVENTS, OutgoingMessage
 from shared.telemetry import describe_error, events, tell
@@ -294,7 +297,8 @@ class JobList:
         with expecting_an_answer(f"look for jobs whose ids begin with {beginning!r}"):
             pages = self._jobs.query_entities(words, parameters=bounds, results_per_page=most).by_page()
             for page, _ in zip(pages, range(_MOST_PAGES), strict=False):
-                found += [job_of(entity, str(entity.metadata["etag"])) for entity in page]
+                jobs = (entity for entity in page if waiters_before(entity) is None)
+                found += [job_of(entity, str(entity.metadata["etag"])) for entity in jobs]
                 if len(found) >= most:
                     break
         return found[:most]
@@ -419,24 +423,59 @@ class TableLedger:
         with expecting_an_answer(f"insert job {job.job!r}"):
             try:
                 metadata = self._jobs.create_entity(job_entity(mine))
-                stored, is_new = replace(mine, etag=metadata["etag"]), True
+                stored = replace(mine, etag=metadata["etag"])
             except AzureError:
-                found = self.read(job.job)
+                found = self._find_inserted(mine)
                 if found is None:
                     raise
-                stored, is_new = found, found.nonce == mine.nonce
+                stored = found
             # By the stored row: the next delivery after a crash writes the same.
             self.list.begin(stored)
-        return stored, is_new
+        return stored, stored.nonce == mine.nonce
+
+    def _find_inserted(self, mine: Job) -> Job | None:
+        """Return the job whose row is there. A row of names alone becomes that of this job, with these names."""
+        for _ in LOST_RACES.tries():
+            entity = self._find_row(mine.job)
+            names = waiters_before(entity) if entity else None
+            if entity is None or names is None:
+                return job_of(entity, str(entity.metadata["etag"])) if entity else None
+            # Refused, or its reply is lost: the next reading tells.
+            with suppress(AzureError):
+                awaited = replace(mine, waiters=names)
+                metadata = self._jobs.update_entity(job_entity(awaited), **_is_unchanged(entity.metadata["etag"]))
+                return replace(awaited, etag=metadata["etag"])
+        raise ContentionError(f"could not insert job {mine.job!r}: others wrote that they wait for it; try again")
+
+    def name_waiter(self, job: str, waiter: str) -> bool:
+        """Leave the name of a job that waits for one that has no row. False: that has one, or no room for the name."""
+        with expecting_an_answer(f"note that job {waiter!r} waits for job {job!r}"):
+            with suppress(ResourceExistsError):
+                self._jobs.create_entity(awaited_entity(job, [waiter], self._clock.now()))
+                return True
+            for _ in LOST_RACES.tries():
+                entity = self._find_row(job)
+                names = waiters_before(entity) if entity else None
+                if entity is None or names is None or waiter in names or len(names) >= MOST_WAITERS:
+                    return names is not None and waiter in names
+                with suppress(AzureError):
+                    named = awaited_entity(job, [*names, waiter], self._clock.now())
+                    self._jobs.update_entity(named, **_is_unchanged(entity.metadata["etag"]))
+                    return True
+        # Its pointer leads to it each minute.
+        return False
 
     def read(self, job: str) -> Job | None:
         """Return the job, or None."""
         with expecting_an_answer(f"read job {job!r}"):
-            try:
-                entity = self._jobs.get_entity(job, JOB_KEY)
-            except ResourceNotFoundError:
-                return None
-        return job_of(entity, str(entity.metadata["etag"]))
+            entity = self._find_row(job)
+        return None if entity is None or waiters_before(entity) is not None else job_of(entity, entity.metadata["etag"])
+
+    def _find_row(self, job: str) -> Any:
+        try:
+            return self._jobs.get_entity(job, JOB_KEY)
+        except ResourceNotFoundError:
+            return None
 
     def rows(self, job: str) -> Iterator[ChunkRow]:
         """Yield the job's chunk rows in the order of their numbers, a page at a time."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from threading import Lock
 
 from shared.ledger.ledger import Listed
+from shared.ledger.precedence import MOST_WAITERS
 from shared.ledger.records import BesideRow, ChunkRow, Job, StretchRow
 from shared.outbox import OutgoingMessage
 
@@ -18,6 +19,7 @@ class MemoryLedger:
         self._rows: dict[str, dict[int, ChunkRow]] = {}
         self._stretches: dict[str, list[StretchRow]] = {}
         self._messages: dict[str, dict[str, OutgoingMessage]] = {}
+        self._early: dict[str, tuple[str, ...]] = {}
         self._versions = itertools.count(1)
         self._lock = Lock()
 
@@ -26,8 +28,18 @@ class MemoryLedger:
         with self._lock:
             if job.job in self._jobs:
                 return self._jobs[job.job], False
-            self._jobs[job.job] = replace(job, etag=self._version())
+            early = self._early.pop(job.job, job.waiters)
+            self._jobs[job.job] = replace(job, waiters=early, etag=self._version())
             return self._jobs[job.job], True
+
+    def name_waiter(self, job: str, waiter: str) -> bool:
+        """Leave a name for a job that has no row."""
+        with self._lock:
+            names = self._early.get(job, ())
+            if job in self._jobs or (waiter not in names and len(names) >= MOST_WAITERS):
+                return False
+            self._early[job] = names if waiter in names else (*names, waiter)
+            return True
 
     def read(self, job: str) -> Job | None:
         """Return the job, or None."""

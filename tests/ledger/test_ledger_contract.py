@@ -10,6 +10,7 @@ from shared.azure.bus import Destination
 from shared.ledger import ChunkState
 from shared.ledger.job_decisions import Balance, bury, finish
 from shared.ledger.ledger import MOST_ROWS
+from shared.ledger.precedence import MOST_WAITERS
 from shared.ledger.records import Job, JobState
 from shared.outbox import JOB_EVENTS, OutgoingMessage
 from tests.ledger.builders import NOON, job, row
@@ -48,6 +49,42 @@ def test_the_second_insert_returns_the_first_job(ledger):
     first = inserted(ledger)
     stored, is_new = ledger.insert(job(content_hash="other"))
     assert (stored, is_new) == (first, False)
+
+
+def test_a_job_begins_with_the_names_of_those_that_came_before_it(ledger):
+    """Until then it is none: neither read nor there for a second look, and a name twice is one."""
+    assert [ledger.name_waiter("nightly", name) for name in ("report", "invoice", "report")] == [True] * 3
+    assert ledger.read("nightly") is None
+    stored, is_new = ledger.insert(job())
+    assert (is_new, stored.waiters) == (True, ("report", "invoice"))
+    assert ledger.read("nightly") == stored
+    assert ledger.commit(replace(stored, done=1)).waiters == ("report", "invoice")
+    assert ledger.insert(job(content_hash="other"))[1] is False
+
+
+def test_a_name_comes_too_late_for_a_job_that_is_there_and_beyond_the_last(ledger):
+    """Whoever is refused leaves the name in the row, or comes again."""
+    inserted(ledger)
+    assert not ledger.name_waiter("nightly", "report")
+    assert ledger.read("nightly").waiters == ()
+    assert all(ledger.name_waiter("later", f"job-{number}") for number in range(MOST_WAITERS))
+    assert not ledger.name_waiter("later", "one-more")
+    assert ledger.name_waiter("later", "job-7")
+
+
+def test_names_and_a_job_that_come_at_once_miss_each_other_never(ledger):
+    """Each name is in the row, or its writer was refused and knows that the row is there."""
+    named, threads = {}, [threading.Thread(target=lambda: ledger.insert(job()))]
+    for number in range(8):
+        name = f"job-{number}"
+        threads.append(
+            threading.Thread(target=lambda name=name: named.__setitem__(name, ledger.name_waiter("nightly", name)))
+        )
+    for thread in reversed(threads):
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(ledger.read("nightly").waiters) == {name for name, is_named in named.items() if is_named}
 
 
 def test_of_fifty_inserts_at_once_one_is_new(ledger):

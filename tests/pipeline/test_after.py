@@ -120,9 +120,31 @@ def test_a_job_waits_for_one_at_a_time_in_their_order(night):
     assert (night.state("b"), night.state("report")) == (JobState.COMPLETE, JobState.HELD)
     night.submit("a")
     night.run()
-    night.tick(minutes=2)
     assert night.state("report") is JobState.COMPLETE
-    assert (night.read("a").waiters, night.read("b").waiters) == ((), ())
+    assert (night.read("a").waiters, night.read("b").waiters) == (("report",), ())
+
+
+def test_jobs_that_are_submitted_in_any_order_start_by_hints_alone(night):
+    """The last stage comes first, and no tick comes: each row begins with the name of the one that waits for it."""
+    night.submit("report", after=["invoice"])
+    night.run()
+    night.submit_jobs("invoice", "rate")
+    night.run()
+    assert night.read("invoice").waiters == ("report",)
+    assert night.read("rate") is None
+    night.submit("rate")
+    night.run()
+    assert [night.state(job) for job in ("rate", "invoice", "report")] == [JobState.COMPLETE] * 3
+
+
+def test_the_names_of_a_job_that_never_came_are_none_of_its_own(night):
+    """It is in no list, no search finds it, and no person can act on it."""
+    night.submit("report", after=["ratte"])
+    night.run()
+    assert night.stores.ledger.list.find("ra", 10) == []
+    assert [one.job for one in night.stores.ledger.newest(10)] == ["report"]
+    with pytest.raises(JobStateError):
+        night.act("stop", "ratte")
 
 
 def test_a_lost_hint_costs_the_time_of_its_pointer(night):

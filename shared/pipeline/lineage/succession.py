@@ -3,7 +3,8 @@
 A job that waits is held, and has no plan: an instance of an earlier version starts nothing without one. It walks along the
 jobs that it waits for, one at a time. `precedence` says how each of them stands.
 
-The order: pointer; row; its name in the row of the other, by that row's ETag; the place on the way in its own row. When all
+The order: pointer; row; its name in the row of the other, by that row's ETag; the place on the way in its own row. Where the
+other was not accepted yet, the name goes into a row of names, which becomes the other's: so no order of submission is slow. When all
 are passed: the pointer of a job that starts; plan, ids, gate and revisions in one write; start. After a crash anywhere the
 pointer leads back, and the walk repeats what it did. A plan that was stored and not noted is removed with the job's folder.
 
@@ -45,7 +46,7 @@ from shared.pipeline.sweep import warn
 from shared.signals import Signals
 from shared.telemetry import events, tell
 
-#: A job whose other one has no row yet, or no room for its name, is looked at again after this time.
+#: A job whose name the other one has no room for is looked at again after this time.
 SOON: Final = timedelta(minutes=1)
 #: Hints that a tick sends before it makes the plan of a job from others itself: that may take as long as a tick.
 HINTS: Final = 3
@@ -94,7 +95,7 @@ class _Walk:
     known: dict[str, Job]
     #: Why it cannot go on by itself.
     broken: str = ""
-    #: Whether no row has its name, so that no hint comes.
+    #: Whether nothing has its name, so that no hint comes.
     is_unnamed: bool = False
 
 
@@ -164,15 +165,10 @@ class Succession:
 
     def _passes(self, job: Job, name: str, walk: _Walk) -> bool:
         parked, is_source = bool(job.after_parked), name in job.sources
-        add = partial(add_waiter, waiter=job.job, is_source=is_source, after_parked=parked)
-        # The row of the write decides: it has either the end or the name.
-        tried = f"have job {job.job!r} wait for job {name!r}"
-        # The requests are those of the one that waits.
-        found = change(self.ledger, name, add, tried=tried, is_counted=False)
+        found, is_named = self._leave_name(job, name)
         verdict = judge_predecessor(found, after_parked=parked)
         if found is not None:
             walk.known[name] = found
-        is_named = found is not None and job.job in found.waiters
         if verdict.standing is Passage.PASSED and (is_named or not is_source):
             return True
         if verdict.standing is Passage.BROKEN:
@@ -185,6 +181,21 @@ class Succession:
             walk.broken = f"it waits for itself: {', '.join(circle)}"
         walk.is_unnamed = not is_named
         return False
+
+    def _leave_name(self, job: Job, name: str) -> tuple[Job | None, bool]:
+        """Leave the job's name with one that it waits for. Return that one's row, and whether it has the name."""
+        add = partial(add_waiter, waiter=job.job, is_source=name in job.sources, after_parked=bool(job.after_parked))
+        # The row of the write decides: it has either the end or the name. The requests are those of the one that waits.
+        leave = partial(
+            change, self.ledger, name, add, tried=f"have job {job.job!r} wait for job {name!r}", is_counted=False
+        )
+        found = leave()
+        if found is None and self.ledger.name_waiter(name, job.job):
+            # Jobs may be submitted in any order: its row will begin with the name.
+            return None, True
+        # It may have come since.
+        found = found or leave()
+        return found, found is not None and job.job in found.waiters
 
     def _go_on(self, job: Job, walk: _Walk, until: float | None) -> Placed:
         if self._wait_or_pause(job, walk):
