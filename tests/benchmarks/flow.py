@@ -85,7 +85,9 @@ def large(settings: dict[str, str], ledger: Ledger, log: RequestLog, path: Path,
     if sending.returncode:
         raise RuntimeError(f"the command ended with {sending.returncode}")
     job, first = ended(ledger, "large"), began(ledger, "large")
-    assert first is not None and job.progressed_at is not None and job.finished_at is not None
+    assert first is not None
+    assert job.progressed_at is not None
+    assert job.finished_at is not None
     worked = job.progressed_at.timestamp()
     both, shorter = min(sent, worked) - first, min(sent - read, worked - first)
     what = f"{items:,} by `sluice submit`"

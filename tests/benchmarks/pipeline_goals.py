@@ -95,7 +95,11 @@ def _finishing_in_use(
 ) -> Iterable[tuple[str, str, bool]]:
     if runs := found.get((whole, 500)):
         share = median(map(_share, runs))
-        yield f"finishing, of a job's time, {DEFAULT}, processes in use: at most 8%", f"{share:.1%}", share <= _FINISHING
+        yield (
+            f"finishing, of a job's time, {DEFAULT}, processes in use: at most 8%",
+            f"{share:.1%}",
+            share <= _FINISHING,
+        )
 
 
 def _share(run: SluiceRun) -> float:
