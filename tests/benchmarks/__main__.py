@@ -42,6 +42,7 @@ BENCHMARKS = (
     "ten_jobs",
     "large_job",
     "work",
+    "flow",
     "raw_file",
     "registration",
     "held",

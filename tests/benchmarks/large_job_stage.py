@@ -3,7 +3,8 @@
 python -m tests.benchmarks.large_job_stage ROLE        (ROLE is JSON; the result is a line of JSON)
 
 Real: every stage of the app, its stores and Azurite. Simulated: the publisher makes one frame and repeats its bytes; the
-bus is a list, and the results that would travel over it lie in a file; the host is a loop that receives and deletes.
+bus is a list, and the results that would travel over it lie in a file; the host is a loop that receives and deletes. A job
+of more transactions than one payload may have goes in stretches, each of which repeats the same bytes.
 """
 
 import io
@@ -12,19 +13,33 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
+from types import SimpleNamespace
 from typing import Any
 
 from shared.app import App, Stores
 from shared.azure.meter import BUS
 from shared.ledger.records import JobState
 from shared.messages import Delivery, Result, encode
-from shared.payload import Frame, FrameIndex, Framing, Limits, PayloadStore, write_frames, write_submission
+from shared.payload import (
+    Frame,
+    Framed,
+    FrameIndex,
+    Framing,
+    Limits,
+    PayloadStore,
+    expand_frame,
+    spool_for,
+    write_frames,
+    write_submission,
+)
 from shared.payload.submission import DeclaredFields, PayloadFields, SubmissionFields
 from shared.pipeline.settle import Received
+from shared.pipeline.start import MOST_AT_ONCE
+from shared.publish import Publisher
 from shared.settings import Settings
 from shared.topology import payload_container, submission_queue
 from shared.workloads.registry import Workloads
@@ -88,6 +103,10 @@ class Stage:
         self.results = Kept(Path(role.folder) / "results")
         stores.send_result = self.results  # type: ignore[assignment]  # kept instead of sent
         self.app = App(self.metered, settings, Workloads.load(settings.workloads, role.settings), stores=stores)
+        starter = self.app.stages.starter
+        # Puts all chunks at once, and needs no feeder.
+        direct = SimpleNamespace(take=lambda chunks, _room: chunks, following=starter.direct.following)
+        object.__setattr__(starter, "direct", direct)
         self.ticks: list[float] = []
 
     def measure(self, work: Callable[[], object]) -> dict[str, Any]:
@@ -142,6 +161,10 @@ def publish(stage: Stage) -> None:
             Framing(sums=("quantity",), checked=limits.frame_items),
         )
         (frame,), text = made.index.frames, spool.getvalue()
+    if role.items > limits.items_most:
+        for job in role.jobs:
+            _grow(stage, job, made, text)
+        return
     number = role.items // frame.items
     index = FrameIndex(tuple(Frame(at * frame.length, frame.length, frame.items, frame.sha256) for at in range(number)))
     sums = {name: format(amount * number, "f") for name, amount in made.sums.items()}
@@ -161,9 +184,38 @@ def publish(stage: Stage) -> None:
         queue.send_message(write_submission(fields).decode(), time_to_live=-1)
 
 
+def _grow(stage: Stage, job: str, made: Framed, stored: bytes) -> None:
+    """Send a job in stretches as a publisher does, each as large as its text may be."""
+    limits, (frame,) = Limits(), made.index.frames
+    text = expand_frame(stored, made.codec, limits)
+    publisher = Publisher(
+        stage.metered.queues.get_queue_client(submission_queue()),
+        stage.metered.blobs.get_container_client(payload_container()),
+    )
+    sender, left = publisher.open(job=job, workload="billing").sender, stage.role.items // frame.items
+    while left:
+        number = min(left, limits.stretch_bytes // len(text))
+        with spool_for(limits) as spool:
+            whole, lines = sha256(), sha256()
+            for _ in range(number):
+                spool.write(stored)
+                whole.update(stored)
+                lines.update(text)
+            frames = tuple(Frame(at * frame.length, frame.length, frame.items, frame.sha256) for at in range(number))
+            sender.send(
+                replace(made, index=FrameIndex(frames), sha256=whole.hexdigest(), sums={}), spool, lines.hexdigest()
+            )
+        left -= number
+    sender.end({}, None)
+
+
 def accept(stage: Stage) -> None:
     """Accept and dispatch every job."""
     stage.deliver(submission_queue(), stage.app.accept, len(stage.role.jobs))
+    while any(row.growing for row in _rows(stage)):
+        # Their stretches take longer than one invocation may.
+        stage.clock.ahead += stage.app.settings.chunk_overdue * 2
+        stage.tick()
 
 
 def wait(stage: Stage) -> None:
@@ -173,10 +225,10 @@ def wait(stage: Stage) -> None:
 
 
 def lose(stage: Stage) -> None:
-    """Lose every message, and tick until all chunks were put again."""
+    """Lose every message, and tick until each job's first chunks were put again. The others wait for their turns."""
     stage.others.queues.get_queue_client(WORK).clear_messages()
     stage.clock.ahead = stage.app.settings.chunk_overdue * 2
-    wanted = sum(row.chunks for row in _rows(stage))
+    wanted = sum(min(MOST_AT_ONCE, row.chunks) for row in _rows(stage))
     while stage.depth() < wanted:
         stage.tick()
 

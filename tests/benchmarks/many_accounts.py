@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from shared.memory import MIB
@@ -164,10 +163,6 @@ def run(role: Mapping[str, object], acts: Sequence[str] = ACTS) -> Iterator[dict
 def run_stage(role: str) -> None:
     """Do one stage in this process."""
     stage = stages.Stage(stages.Role(**json.loads(role)))
-    starter = stage.app.stages.starter
-    # Puts all chunks at once, and needs no feeder.
-    direct = SimpleNamespace(take=lambda chunks, _room: chunks, following=starter.direct.following)
-    object.__setattr__(starter, "direct", direct)
     act = OWN.get(stage.role.stage) or stages.STAGES[stage.role.stage.removeprefix(REPEATED)]
     sys.stdout.write(json.dumps(stage.measure(lambda: act(stage))))
 

@@ -55,8 +55,9 @@ class SluiceRun:
         """Seconds from the first line read to the job's end, one after the other."""
         job = self.job
         ended = job.finished_at.timestamp()
-        began = ended - self.run.seconds
-        marks = (began, began + self.publishing, job.started_at.timestamp(), job.progressed_at.timestamp(), ended)
+        began, started = ended - self.run.seconds, job.started_at.timestamp()
+        # A payload in stretches starts while the rest is published.
+        marks = (began, min(began + self.publishing, started), started, job.progressed_at.timestamp(), ended)
         names = ("publishing", "until its first hundred chunks were put", "until its last result", "finishing")
         return dict(zip(names, (after - before for before, after in pairwise(marks)), strict=True))
 

@@ -225,7 +225,7 @@ def test_a_day_without_a_trace_is_a_problem(tune, fleet, tmp_path):
 def test_a_capacity_estimate_is_three_tables_or_json(tune):
     """Time by instances, ceilings, and the rest; without an installation."""
     said = json.loads(tune("capacity", "--transactions", "100000000", "--json", settings={}).stdout)
-    assert (said["jobs"], said["chunk_items"], said["chunks"]) == (10, 8_000, 12_500)
+    assert (said["jobs"], said["chunk_items"], said["chunks"]) == (1, 8_000, 12_500)
     assert [one["instances"] for one in said["plans"]] == list(STEPS)
     assert said["plans"][0]["seconds"] == pytest.approx(sum(said["plans"][0]["stages"].values()), abs=0.01)
     assert [one["rate"] for one in said["ceilings"]] == sorted(one["rate"] for one in said["ceilings"])
@@ -258,7 +258,7 @@ def test_a_capacity_estimate_takes_the_measured_speed_of_a_workload(tune, fleet)
         (("--transactions", "-5"), "--transactions"),
         (("--transactions", "1000000000000000"), "--transactions"),
         (("--transactions", "many"), "--transactions"),
-        (("--transactions", "30000000", "--jobs", "2"), "give 3 jobs or more"),
+        (("--transactions", "300000000", "--jobs", "2"), "give 3 jobs or more"),
         (("--transactions", "5", "--jobs", "6"), "6 jobs cannot share 5 transactions"),
         (("--chunk", "0"), "--chunk"),
         (("--chunk", "100001"), "--chunk"),

@@ -261,3 +261,26 @@ def test_instances_without_a_slot_do_not_finish_jobs_either():
     few, many = (stages(load, Machines(), FOUND, one) for one in (3, 100))
     assert (few.finish, few.work) == (many.finish, many.work)
     assert stages(load, MANY, FOUND, 100).finish < few.finish
+
+
+def test_work_goes_on_beside_the_publishing_of_stretches():
+    """From the third stretch on. The same lines in whole payloads wait for the last one."""
+    grown, first = stages(TEN, MANY, FOUND, 10), publish_seconds(TEN, FOUND) * 2 / TEN.stretches
+    assert TEN.stretches == 26
+    assert grown.publish == pytest.approx(first)
+    assert grown.work >= publish_seconds(TEN, FOUND) - first
+    whole = replace(TEN, transactions=700_000)
+    assert whole.stretches == 0
+    assert stages(whole, MANY, FOUND, 10).publish == publish_seconds(whole, FOUND)
+
+
+def test_all_workers_cut_a_raw_file():
+    """Its publisher only sends a message, each worker takes longer, and each range costs requests."""
+    raw = replace(TEN, is_raw=True)
+    assert publish_seconds(raw, FOUND) == FOUND.publisher.job
+    assert raw.chunk_cpu(FOUND) - TEN.chunk_cpu(FOUND) == pytest.approx(FOUND.publisher.transaction * TEN.chunk)
+    more = count_requests(raw, FOUND).storage - count_requests(TEN, FOUND).storage
+    assert more > TEN.stretches * 15
+    small = replace(raw, transactions=700_000)
+    assert not small.is_ranged
+    assert publish_seconds(small, FOUND) == publish_seconds(replace(small, is_raw=False), FOUND)

@@ -51,6 +51,9 @@ def show_capacity(  # noqa: PLR0913 - each is a property of the load or of the a
     has_split: Annotated[
         bool, typer.Option("--split/--no-split", help="Whether your workload has `split`, as billing has.")
     ] = True,
+    is_raw: Annotated[
+        bool, typer.Option("--raw-file", help="The payload is a plain file: above 128 MiB all workers cut it.")
+    ] = False,
     cpu: Annotated[
         float | None,
         typer.Option(
@@ -87,13 +90,14 @@ def show_capacity(  # noqa: PLR0913 - each is a property of the load or of the a
     """
     if workload is not None and wall is not None:
         raise typer.BadParameter("give one of --workload and --wall-ms: both say how long a transaction takes")
-    items_most = Limits().items_most
+    items_most = Limits().of_stretches().items_most
     wanted = Load(
         transactions=transactions,
         jobs=jobs or math.ceil(transactions / items_most),
         chunk_items=chunk,
         accounts=accounts,
         has_split=has_split,
+        is_raw=is_raw,
         cpu=None if cpu is None else cpu / 1e6,
         wall=None if wall is None else wall / 1e3,
     )

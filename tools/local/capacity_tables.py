@@ -12,10 +12,12 @@ from tools.planning.capacity_bill import bury
 from tools.planning.load import Load, Machines
 from tools.planning.measured import MEANINGS, constants
 
-#: A job of the usual size, the largest one, and a day of 100,000,000 in the fewest jobs and in small ones.
+#: A job of the usual size, large ones, and a day of 100,000,000 in one job, in some and in small ones.
 LOADS: Final = {
     "one job of 1,000,000": Load(transactions=1_000_000),
     "one job of 10,000,000": Load(transactions=10_000_000),
+    "a raw file of 10,000,000": Load(transactions=10_000_000, is_raw=True),
+    "one job of 100,000,000": Load(transactions=100_000_000),
     "100,000,000 in 10 jobs": Load(transactions=100_000_000, jobs=10),
     "100,000,000 in 10 jobs, chunks of 1,000": Load(transactions=100_000_000, jobs=10, chunk_items=1_000),
     "100,000,000 in 1,000 jobs": Load(transactions=100_000_000, jobs=1_000),

@@ -1,7 +1,7 @@
 """Time of a load by the number of instances, and the ceiling that binds first. Pure arithmetic: makes no request.
 
-The stages of a job follow each other: publish, start, work, finish. While chunks are worked off, the lowest of several
-ceilings decides. A ceiling is a rate in transactions per second, so all of them compare. Nothing here models a queue
+The stages of a job follow each other: publish, start, work, finish. A payload in stretches is worked on while the rest is
+published. While chunks are worked off, the lowest of several ceilings decides. A ceiling is a rate in transactions per second, so all of them compare. Nothing here models a queue
 that fills, a retry or the pace at which Azure adds instances: a real run is slower.
 """
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from shared.ledger import MOST_ROWS
+from shared.payload import WHOLE
 from shared.pipeline import MOST
 from shared.usage import BUS_OPERATIONS_OF_A_RESULT
 from tools.planning import azure_limits as azure
@@ -44,8 +45,10 @@ class Stages:
     """Seconds of each stage of the load, with so many instances."""
 
     instances: int
+    #: Until the first chunks can start. Of a payload in stretches, work goes on beside the rest.
     publish: float
     start: float
+    #: From the first chunk to the last one, and so at least as long as the rest of publishing.
     work: float
     finish: float
     #: The lowest ceiling of all: more instances than it has a use for do not help.
@@ -64,12 +67,14 @@ def stages(load: Load, machines: Machines, found: Constants, instances: int) -> 
     workers = min(instances, machines.working(load.chunks))
     # An instance works on whole chunks: the last ones of a job leave some of them idle.
     turns = math.ceil(load.chunks / (workers * machines.cores)) * load.chunk_cpu(found)
-    chunk = load.chunk_wall(found)
+    chunk, publishing = load.chunk_wall(found), publish_seconds(load, found)
+    # The publisher reads so many stretches before it sends any.
+    first = publishing * min(1.0, WHOLE / max(1, load.stretches))
     return Stages(
         instances=instances,
-        publish=publish_seconds(load, found),
+        publish=first,
         start=found.start,
-        work=max(load.transactions / rate, turns, chunk),
+        work=max(load.transactions / rate, turns, chunk, publishing - first + chunk),
         # Of several jobs in one process, one computes while others wait for storage.
         finish=max(
             finish_seconds(load, machines, found, workers),
@@ -85,8 +90,8 @@ def ceilings(load: Load, machines: Machines, found: Constants) -> list[Ceiling]:
 
 
 def publish_seconds(load: Load, found: Constants) -> float:
-    """Return the seconds of a job's publisher. Jobs have a publisher each."""
-    return found.publisher.of(1, load.job_chunks, load.job_items)
+    """Return the seconds of a job's publisher. Jobs have a publisher each. The upload of a file is not counted."""
+    return found.publisher.of(1, 0, 0) if load.is_ranged else found.publisher.of(1, load.job_chunks, load.job_items)
 
 
 def finish_seconds(load: Load, machines: Machines, found: Constants, workers: int) -> float:
@@ -156,7 +161,8 @@ def _ceilings(load: Load, machines: Machines, found: Constants) -> Iterable[Ceil
     accepted = azure.PARTITION.most / POINTERS_OF_A_JOB
     yield ceiling("pointers to jobs, one partition", accepted * load.job_chunks, azure.PARTITION.source)
     publishing = load.chunks / publish_seconds(load, found)
-    yield ceiling("publisher, one process per job", publishing, "reads every line strictly, measured", is_stage=True)
+    why = "sends a message" if load.is_ranged else "cuts and compresses the lines, measured"
+    yield ceiling("publisher, one process per job", publishing, why, is_stage=True)
     finishing = dispatchers * load.job_chunks / finish_seconds(load, machines, found, machines.working(load.chunks))
     segments, shards = load.segments(found), load.shards(found)
     yield ceiling(

@@ -43,6 +43,10 @@ OF_A_SEGMENT: Final = useful(queue=4, table=2, blob_read=2, blob_write=1, blob_l
 OF_A_SHARD: Final = useful(queue=4, table=3, blob_read=2, blob_write=2, blob_list=2)
 #: Requests of each further span of a shard beside its cuts and rows: the fence, part and blob.
 OF_A_SPAN: Final = useful(table=2, blob_write=2)
+#: Requests of a stretch: its bytes, its blob and its message, then the job, its size, plan, ids and row.
+OF_A_STRETCH: Final = useful(table=3, blob_read=4, blob_write=4, queue=3)
+#: Requests of a range of a file beside its reads: its message, the job, its frames, blob, plan, ids and row.
+OF_A_RANGE: Final = useful(table=4, blob_read=4, blob_write=4, queue=3)
 #: Requests to bury a job of any size: its row, its plan, the publisher's two blobs, the empty last pages. A day later: the pointer
 #: for that, the row, the look for blobs that came too late.
 OF_A_BURIAL: Final = useful(table=10, blob_read=3, blob_list=3, blob_delete=3)
@@ -143,7 +147,15 @@ def count_requests(load: Load, found: Constants) -> Asked:
         take_counts(chunks),
         useful(table=totals, blob_read=reads, blob_write=blocks + (1 if blocks else 0)),
     )
-    return Asked(_times(of_a_job, jobs), _times(_burial(load), jobs))
+    return Asked(_times(add(of_a_job, _growth(load)), jobs), _times(_burial(load), jobs))
+
+
+def _growth(load: Load) -> RequestCounts:
+    """Return the requests of the stretches of one job, or of the ranges of its file."""
+    if not load.is_ranged:
+        return _times(OF_A_STRETCH, load.stretches)
+    reads = math.ceil(load.job_items * load.expanded / _BLOCK)
+    return add(_times(OF_A_RANGE, load.stretches), useful(blob_read=reads))
 
 
 def price_load(load: Load, machines: Machines, found: Constants, prices: Prices) -> Money:
@@ -168,15 +180,15 @@ def bury(load: Load, machines: Machines, found: Constants) -> Burial:
 def memory(load: Load, machines: Machines, found: Constants) -> list[StageMemory]:
     """Return the most memory of a process in each stage: what it holds at rest, and what its work reserves."""
     limits, base = Limits(), found.app_bytes
-    plan = of_plan(load.frames, load.job_items, load.chunk, limits)
-    dispatch = of_dispatch(load.job_chunks, most_rows(load.job_chunks, load.job_items, limits))
+    plan, chunks = of_plan(load.frames, load.planned_items, load.chunk, limits), load.planned_items // load.chunk + 1
+    dispatch = of_dispatch(chunks, most_rows(chunks, load.planned_items, limits))
     chunk = of_chunk(load.stored * load.chunk, load.expanded * load.chunk, load.chunk, limits)
     finish = of_finish(CUT_PARTIAL if load.spans(found) else min(load.merged_bytes, SEGMENT_PARTIAL))
     finishes = LARGE_FINISHES if finish >= LARGE else SMALL_FINISHES
     return [
         StageMemory("publisher", found.publisher_bytes, "one frame at a time, measured"),
-        StageMemory("accept", base + min(WORK, plan), "index and plan of one job"),
-        StageMemory("dispatch", base + min(WORK, dispatch), "plan of one job, a hundred messages"),
+        StageMemory("accept", base + min(WORK, plan), "index and plan of one job, or of a stretch"),
+        StageMemory("dispatch", base + min(WORK, dispatch), "one plan, a hundred messages"),
         StageMemory("process", base + min(WORK, machines.threads * chunk), f"{machines.threads} chunks at a time"),
         StageMemory("finish", base + min(finishes, finish), "merged partial, window of results"),
         StageMemory("tick", base, "a group of rows or blobs"),
@@ -185,7 +197,9 @@ def memory(load: Load, machines: Machines, found: Constants) -> list[StageMemory
 
 def _burial(load: Load) -> RequestCounts:
     chunks = load.job_chunks
-    blobs, rows = math.ceil(chunks / MOST_OF_A_BATCH), math.ceil(chunks / MOST_ROWS)
+    # A stretch has a row, its bytes, its blob and its plan.
+    blobs = math.ceil(chunks / MOST_OF_A_BATCH) + math.ceil(3 * load.stretches / MOST_OF_A_BATCH)
+    rows = math.ceil((chunks + load.stretches) / MOST_ROWS)
     # A group of rows is read and deleted, a group of blobs is listed and deleted.
     return add(OF_A_BURIAL, useful(table=2 * rows, blob_list=blobs, blob_delete=blobs))
 

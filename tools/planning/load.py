@@ -57,6 +57,8 @@ class Load:
     wall: float | None = None
     #: True: the workload has `split`, as billing has.
     has_split: bool = True
+    #: True: its payload is a plain file in the container, of which no publisher makes frames.
+    is_raw: bool = False
     #: Stored bytes of a transaction in its payload.
     stored: int = 25
     #: Expanded bytes.
@@ -89,8 +91,26 @@ class Load:
 
     @property
     def frames(self) -> int:
-        """Frames of one job's payload, as the publisher of the library cuts it."""
-        return math.ceil(self.job_items / min(Limits().frame_items, self.chunk))
+        """Frames that are planned together, as the publisher of the library cuts them."""
+        return math.ceil(self.planned_items / min(Limits().frame_items, self.chunk))
+
+    @property
+    def stretches(self) -> int:
+        """Stretches of one job's payload, or ranges of its file. 0: it goes whole."""
+        limits, text = Limits(), self.job_items * self.expanded
+        if text <= limits.whole_bytes and self.job_items <= limits.items_most:
+            return 0
+        return max(math.ceil(text / limits.stretch_bytes), math.ceil(self.job_items / limits.items_most))
+
+    @property
+    def is_ranged(self) -> bool:
+        """True if the workers cut its file."""
+        return self.is_raw and self.stretches > 0
+
+    @property
+    def planned_items(self) -> int:
+        """Transactions that are planned together: all of one job, or those of one stretch."""
+        return math.ceil(self.job_items / max(1, self.stretches))
 
     def segments(self, found: Constants) -> int:
         """Return the segments of one job, which several instances merge."""
@@ -136,6 +156,8 @@ class Load:
     def chunk_cpu(self, found: Constants) -> float:
         """Return the seconds of CPU of the app for one chunk, from its message to the credit of its result."""
         own = 0.0 if self.cpu is None else self.cpu - found.workload
+        # Workers cut the lines of a range as a publisher does those of its file.
+        own += found.publisher.transaction if self.is_ranged else 0.0
         whole = found.app.of(0, 1, self.chunk) - found.finish_chunk + self.chunk * own
         return max(whole, found.put) + found.host.of(0, 1, self.chunk)
 
