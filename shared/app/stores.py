@@ -4,17 +4,16 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
-from shared.azure import BlobStore, Connections, expecting_an_answer
+from shared.azure import BlobStore, Connections, put_on
 from shared.clock import Clock, Closing, SystemClock
 from shared.concurrency import FleetTable, RulesBlob
 from shared.dequeue import CONTAINER, BlobSlots, WorkQueue
 from shared.gate import (
-    NEVER_EXPIRES,
     PARALLEL,
     TIMETABLES,
     FirstChunks,
@@ -185,10 +184,10 @@ class Stores(Closing):
         self.send_hint = HttpHints(connections)
 
         # Every stage that can park. Register another one here.
-        self.put_back = put_back = QueuesPut(connections.queues, point)
+        self.put, self.put_back = partial(put_on, connections.queues), QueuesPut(connections.queues, point)
         parking_stages = Stages(
-            accept_stage(self.ledger, put_back),
-            *work_stages(self.ledger, put_back, self.send_result),
+            accept_stage(self.ledger, self.put_back),
+            *work_stages(self.ledger, self.put_back, self.send_result),
             settle_stage(self.ledger, self.send_result),
         )
         self.parking = Parking(
@@ -343,13 +342,6 @@ class Stores(Closing):
     def replay_stepper(self) -> ParkedOperator:
         """Goes on with replays in the tick."""
         return self.build_parked_operator(time.sleep, wake=self.wake_workers, kind="tick")
-
-    def put(self, queue: str, message: str) -> datetime:
-        """Put a message on a storage queue, and return when storage inserted it. It never expires there."""
-        with expecting_an_answer(f"put a message on queue {queue!r}"):
-            sent = self.connections.queues.get_queue_client(queue).send_message(message, time_to_live=NEVER_EXPIRES)
-        # By storage's own clock, as the front of the queue names it.
-        return sent.inserted_on or self.clock.now()
 
     @property
     def urgent(self) -> WorkQueue:
