@@ -6,8 +6,8 @@ from typing import Any, List
 
 import azure.functions as func
 
+from shared.app import Takeovers
 from shared.capability import DeadLetter, HttpAnswer, HttpCall, Trigger, TriggerKind
-from shared.dequeue import Takeovers
 from shared.messages import Delivery
 from shared.telemetry import discreet
 

@@ -20,7 +20,7 @@ from azure.storage.blob import ContainerClient
 from azure.storage.queue import QueueClient
 from msgspec import structs
 
-from shared.azure import Connections, error_code
+from shared.azure import NEVER_EXPIRES, Connections, error_code
 from shared.clock import Closing
 from shared.errors import SettingsError, StorageUnavailableError
 from shared.grammar import check_job, payload_name
@@ -73,8 +73,6 @@ CHECKED_FIRST: Final = 10_000
 ITEMS: Final = "items"
 NOTHING: Final[Mapping[str, Decimal | int | str]] = MappingProxyType({})
 NOTHING_ADDED: Final[Mapping[str, Decimal]] = MappingProxyType({})
-#: A queue's own default would drop a message that is held for longer than a week.
-NEVER_EXPIRES: Final = -1
 
 
 @dataclass(frozen=True, slots=True)

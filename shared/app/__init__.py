@@ -11,6 +11,7 @@ from shared.app.app import (
     App as App,
     BuildSite as BuildSite,
     Parts as Parts,
+    Takeovers as Takeovers,
     build_dry_runner as build_dry_runner,
     build_entry_reader as build_entry_reader,
 )

@@ -1,5 +1,13 @@
 """One process of the app: one verb for each kind of message, and one for the timer.
 
+Takeovers of the messages that queue triggers delivered, so that a killed process holds none of them for long:
+
+    the host receives, for ten minutes -> take over, for GUARD -> work, renewed -> delete, or give back
+
+The host hides what it received for ten minutes, and no setting changes that. The takeover is a renewal by the receipt
+that came with the message. Storage then gives a new receipt, and refuses the old one. So the host's own renewal, release
+and deletion are refused later. The host takes such a refusal as "another one has it", so nothing is lost by it.
+
 The app's one timer: starts all that a lost message would have started. With nothing due it makes two requests.
 
 Builds what reads the lines of parked entries, and what runs chunks without writing: only pages and commands need them.
@@ -7,7 +15,7 @@ Builds what reads the lines of parked entries, and what runs chunks without writ
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from threading import Event
@@ -18,7 +26,7 @@ from shared.app.stores import Stores
 from shared.azure import Cause, Connections, because
 from shared.capability import Chosen, TickStep
 from shared.clock import Clock, Closing, all_tried
-from shared.dequeue import AGAIN_AFTER, Takeovers
+from shared.dequeue import AGAIN_AFTER, MOST_DELIVERIES, Renewals, WorkQueue
 from shared.errors import PutOffError, SettingsError, SluiceError
 from shared.gate import TAKES_FOR, GateTick
 from shared.memory import Memory
@@ -247,6 +255,45 @@ def drain_poison_queues(stages: AppStages) -> int:
     # A queue that does not answer stops no other drain. Its error is raised at the end, and the tick logs it.
     drains = (partial(drain_poison, client, stores.parking, stores.attempts) for client in clients)
     return sum(all_tried(drains, lambda _error: None))
+
+
+@dataclass(slots=True, kw_only=True)
+class Takeovers(Closing):
+    """Handles what triggers delivered to one process. Several threads may call it."""
+
+    #: Makes the queue of this name.
+    queue: Callable[[str], WorkQueue]
+    clock: Clock
+    #: From this delivery on a message stays the host's, which moves one that fails to the poison queue.
+    most_deliveries: int = MOST_DELIVERIES
+    #: Seconds after which a failed message is redelivered.
+    again_after: int = AGAIN_AFTER
+    _renewals: Renewals = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._renewals = Renewals(self.clock).__enter__()
+
+    def handle(self, delivery: Delivery, work: Callable[[Delivery], object]) -> None:
+        """Do the work of a message, and then delete it. If the work fails, give the message back and raise.
+
+        Where the takeover is refused, another process has the message, or a lost reply had the receipt: nothing is done,
+        and the message comes again.
+        """
+        if not delivery.receipt or delivery.count >= self.most_deliveries:
+            work(delivery)
+            return
+        held = self.queue(delivery.queue).take_over(delivery)
+        with self._renewals.keep_leased(held):
+            try:
+                work(delivery)
+            except Exception:
+                held.show_in(self.again_after)
+                raise
+        held.delete()
+
+    def close(self) -> None:
+        """Renew nothing any more."""
+        self._renewals.__exit__(None, None, None)
 
 
 class App(Closing):

@@ -4,19 +4,16 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
-from azure.storage.queue import QueueMessage
-
-from shared.azure import BlobStore, Connections, expecting_an_answer
+from shared.azure import BlobStore, Connections, put_on, send_on
 from shared.clock import Clock, Closing, SystemClock
 from shared.concurrency import FleetTable, RulesBlob
 from shared.dequeue import CONTAINER, BlobSlots, WorkQueue
 from shared.gate import (
-    NEVER_EXPIRES,
     PARALLEL,
     TIMETABLES,
     FirstChunks,
@@ -187,10 +184,10 @@ class Stores(Closing):
         self.send_hint = HttpHints(connections)
 
         # Every stage that can park. Register another one here.
-        self.put_back = put_back = QueuesPut(connections.queues, point)
+        self.put, self.put_back = partial(put_on, connections.queues), QueuesPut(connections.queues, point)
         parking_stages = Stages(
-            accept_stage(self.ledger, put_back),
-            *work_stages(self.ledger, put_back, self.send_result),
+            accept_stage(self.ledger, self.put_back),
+            *work_stages(self.ledger, self.put_back, self.send_result),
             settle_stage(self.ledger, self.send_result),
         )
         self.parking = Parking(
@@ -346,19 +343,10 @@ class Stores(Closing):
         """Goes on with replays in the tick."""
         return self.build_parked_operator(time.sleep, wake=self.wake_workers, kind="tick")
 
-    def put(self, queue: str, message: str) -> datetime:
-        """Put a message on a storage queue, and return when storage inserted it. It never expires there."""
-        # By storage's own clock, as the front of the queue names it.
-        return self._put(queue, message).inserted_on or self.clock.now()
-
     def put_own(self, queue: str, message: str) -> Delivery:
         """Put a message on a storage queue, and return it with the receipt of the put."""
-        sent = self._put(queue, message)
+        sent = send_on(self.connections.queues, queue, message)
         return Delivery(queue=queue, message_id=sent.id, body=message.encode(), count=1, receipt=str(sent.pop_receipt))
-
-    def _put(self, queue: str, message: str) -> QueueMessage:
-        with expecting_an_answer(f"put a message on queue {queue!r}"):
-            return self.connections.queues.get_queue_client(queue).send_message(message, time_to_live=NEVER_EXPIRES)
 
     @property
     def urgent(self) -> WorkQueue:

@@ -72,10 +72,13 @@ from shared.azure.row_groups import (
     write_group as write_group,
 )
 from shared.azure.transport import (
+    NEVER_EXPIRES as NEVER_EXPIRES,
     date_of as date_of,
     error_code as error_code,
     expecting_an_answer as expecting_an_answer,
     is_refused as is_refused,
+    put_on as put_on,
+    send_on as send_on,
 )
 from shared.azure.value_store import (
     LEASE_SECONDS as LEASE_SECONDS,

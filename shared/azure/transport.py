@@ -1,5 +1,7 @@
 """HTTP below the storage libraries: whole replies, one error if a service does not answer, and a lean session.
 
+Above them, the put of a message that stays on its queue until it is taken.
+
 The session of `requests` prepares each request once more, although it arrives complete and signed. It searches for a
 login, for cookies, and for the environment's proxies and certificates. It composes the address again, and finds its
 connections by all of these. That is a large part of a chunk's CPU time (docs/performance.md), so `SignedSession`
@@ -11,7 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 from urllib.parse import urlsplit
 
 from azure.core.exceptions import (
@@ -21,6 +23,7 @@ from azure.core.exceptions import (
     ServiceResponseError,
 )
 from azure.core.pipeline.transport import HttpTransport
+from azure.storage.queue import QueueMessage, QueueServiceClient
 from requests import PreparedRequest, Response, Session
 from requests.adapters import HTTPAdapter
 from requests.structures import CaseInsensitiveDict
@@ -114,6 +117,23 @@ def expecting_an_answer(tried: str) -> Iterator[None]:
         raise StorageUnavailableError(
             f"could not {tried}: {error_code(error)}; check {check}, then try again"
         ) from error
+
+
+#: Azure drops a queue message after seven days unless this value is sent with it.
+NEVER_EXPIRES: Final = -1
+
+
+def put_on(queues: QueueServiceClient, queue: str, message: str, *, tried: str = "") -> datetime:
+    """Put a message on a storage queue, and return when storage inserted it. It never expires there."""
+    # By storage's own clock, as the front of the queue names it. The library's types do not say that it always does.
+    return cast("datetime", send_on(queues, queue, message, tried=tried).inserted_on)
+
+
+def send_on(queues: QueueServiceClient, queue: str, message: str, *, tried: str = "") -> QueueMessage:
+    """Put a message on a storage queue, and return it with its receipt. It never expires there."""
+    with expecting_an_answer(tried or f"put a message on queue {queue!r}"):
+        # Not closed: it shares the connections of the service client.
+        return queues.get_queue_client(queue).send_message(message, time_to_live=NEVER_EXPIRES)
 
 
 def error_code(error: AzureError) -> str:

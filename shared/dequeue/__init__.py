@@ -41,8 +41,8 @@ from shared.dequeue.receiving import (
 from shared.dequeue.task import BackOff as BackOff, Listening as Listening, Telling as Telling, pull as pull
 from shared.dequeue.work_queue import (
     AGAIN_AFTER as AGAIN_AFTER,
+    MOST_DELIVERIES as MOST_DELIVERIES,
     DepthSample as DepthSample,
     Renewals as Renewals,
-    Takeovers as Takeovers,
     WorkQueue as WorkQueue,
 )

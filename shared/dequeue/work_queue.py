@@ -5,19 +5,10 @@
 - `Partitions`: the order in which tasks receive from several queues: in rotation, so that none starves.
 
 Renewals of held messages and leases, each in good time before its end, by one thread per listener.
-
-Takeovers of the messages that queue triggers delivered, so that a killed process holds none of them for long:
-
-    the host receives, for ten minutes -> take over, for GUARD -> work, renewed -> delete, or give back
-
-The host hides what it received for ten minutes, and no setting changes that. The takeover is a renewal by the receipt
-that came with the message. Storage then gives a new receipt, and refuses the old one. So the host's own renewal, release
-and deletion are refused later. The host takes such a refusal as "another one has it", so nothing is lost by it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from math import inf
 from threading import Condition, Lock, Thread
 from types import TracebackType
@@ -27,7 +18,7 @@ from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoun
 from azure.storage.queue import QueueClient, QueueMessage
 
 from shared.azure import expecting_an_answer, looking
-from shared.clock import Clock, Closing
+from shared.clock import Clock
 from shared.errors import StorageUnavailableError
 from shared.messages import Delivery
 from shared.telemetry import describe_error, events, tell
@@ -357,42 +348,3 @@ class Renewals:
             self._changed.notify()
         if self._thread is not None:
             self._thread.join()
-
-
-@dataclass(slots=True, kw_only=True)
-class Takeovers(Closing):
-    """Handles what triggers delivered to one process. Several threads may call it."""
-
-    #: Makes the queue of this name.
-    queue: Callable[[str], WorkQueue]
-    clock: Clock
-    #: From this delivery on a message stays the host's, which moves one that fails to the poison queue.
-    most_deliveries: int = MOST_DELIVERIES
-    #: Seconds after which a failed message is redelivered.
-    again_after: int = AGAIN_AFTER
-    _renewals: Renewals = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._renewals = Renewals(self.clock).__enter__()
-
-    def handle(self, delivery: Delivery, work: Callable[[Delivery], object]) -> None:
-        """Do the work of a message, and then delete it. If the work fails, give the message back and raise.
-
-        Where the takeover is refused, another process has the message, or a lost reply had the receipt: nothing is done,
-        and the message comes again.
-        """
-        if not delivery.receipt or delivery.count >= self.most_deliveries:
-            work(delivery)
-            return
-        held = self.queue(delivery.queue).take_over(delivery)
-        with self._renewals.keep_leased(held):
-            try:
-                work(delivery)
-            except Exception:
-                held.show_in(self.again_after)
-                raise
-        held.delete()
-
-    def close(self) -> None:
-        """Renew nothing any more."""
-        self._renewals.__exit__(None, None, None)

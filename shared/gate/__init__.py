@@ -13,7 +13,6 @@ Reading order:
 
 from shared.gate.held import HeldEntry as HeldEntry, HeldSummary as HeldSummary, HeldTable as HeldTable
 from shared.gate.held_work import (
-    NEVER_EXPIRES as NEVER_EXPIRES,
     TAKES_FOR as TAKES_FOR,
     Changed as Changed,
     Gates as Gates,

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from azure.storage.queue import QueueServiceClient
 
-from shared.azure import OptimisticStore, expecting_an_answer
+from shared.azure import OptimisticStore, expecting_an_answer, put_on
 from shared.clock import Clock
 from shared.errors import ContentionError, StorageUnavailableError
 from shared.gate.held import HeldEntry, HeldTable, check_message, slice_of
@@ -116,8 +116,6 @@ class Gates:
             return False
 
 
-#: Azure drops a queue message after seven days unless this value is sent with it.
-NEVER_EXPIRES: Final = -1
 #: How long an invocation begins further entries, or further chunks of a job. Another invocation does the rest.
 TAKES_FOR: Final = timedelta(seconds=40)
 
@@ -263,5 +261,5 @@ class HeldWork:
             return
         # A message of others has no job, whose pointer makes the tick look at the queue.
         self._point(entry.queue)
-        with expecting_an_answer(f"put held {entry.id!r} of gate {entry.gate!r} on queue {entry.queue!r}"):
-            self._queues.get_queue_client(entry.queue).send_message(entry.message, time_to_live=NEVER_EXPIRES)
+        tried = f"put held {entry.id!r} of gate {entry.gate!r} on queue {entry.queue!r}"
+        put_on(self._queues, entry.queue, entry.message, tried=tried)

@@ -32,7 +32,7 @@ from typing import Final, Protocol
 import msgspec
 from azure.storage.queue import QueueClient, QueueMessage, QueueServiceClient
 
-from shared.azure import expecting_an_answer
+from shared.azure import expecting_an_answer, put_on
 from shared.clock import Clock, all_tried
 from shared.errors import NotParkedError, PutOffError, RefusedError, StorageUnavailableError
 from shared.grammar import NAME, is_job, room_job, room_of
@@ -405,12 +405,9 @@ class QueuesPut:
     def __call__(self, entry: Entry, message: bytes, /) -> None:
         """Put the message without an expiry."""
         tried = f"put parked {entry.key!r} of job {entry.job!r} back on queue {entry.queue!r}"
-        # Not closed: it shares the connections of the service client.
-        queue = self._queues.get_queue_client(entry.queue)
         # The job may have ended long ago, and then the tick does not look at the queue for its sake.
         self._point(entry.queue)
-        with expecting_an_answer(tried):
-            queue.send_message(_text(message), time_to_live=-1)
+        put_on(self._queues, entry.queue, _text(message), tried=tried)
 
 
 def read_message(body: bytes) -> Internal | None:

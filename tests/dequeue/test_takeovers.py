@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from azure.core.exceptions import HttpResponseError
 
-from shared.app import App, Stores
+from shared.app import App, Stores, Takeovers
 from shared.azure.connections import Connections
 from shared.clock import SystemClock
-from shared.dequeue.work_queue import MOST_DELIVERIES, Takeovers, WorkQueue
+from shared.dequeue.work_queue import MOST_DELIVERIES, WorkQueue
 from shared.errors import StorageUnavailableError
 from shared.messages import Delivery
 from shared.settings import Settings

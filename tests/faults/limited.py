@@ -6,7 +6,8 @@ from dataclasses import replace
 from azure.core.exceptions import HttpResponseError
 from azure.storage.blob import BlobLeaseClient
 
-from shared.dequeue import CONTAINER, BlobSlots, Takeovers, WorkQueue
+from shared.app import Takeovers
+from shared.dequeue import CONTAINER, BlobSlots, WorkQueue
 from shared.pipeline import CallLimits
 from shared.pipeline.outputs import run_in_parts
 from shared.topology import LEASE_SECONDS

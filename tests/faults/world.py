@@ -10,10 +10,10 @@ from unittest.mock import patch
 from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
 from azure.storage.blob import BlobLeaseClient
 
-from shared.app import App, Stores
+from shared.app import App, Stores, Takeovers
 from shared.azure import BlobStore
 from shared.azure.connection_settings import BUS_CONNECTION, STORAGE_CONNECTION
-from shared.dequeue import CONTAINER, BlobSlots, Takeovers, WorkQueue
+from shared.dequeue import CONTAINER, BlobSlots, WorkQueue
 from shared.gate import TimetableRow
 from shared.ids import RangeGenerator
 from shared.parked.poison_policy import KillerError, note_item

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from shared.app import Stores
+from shared.azure import put_on
 from shared.ledger import JobState
 from shared.messages import PortionMessage, Result, encode
 from shared.pipeline.settle import Received
@@ -52,18 +52,18 @@ def test_invented_results_of_a_held_job_are_parked_and_the_job_starts_on_time():
 
 def test_a_result_that_is_settled_before_the_cursor_is_noted_counts(monkeypatch):
     """Each chunk ends between its put and the note about it: the row still says held, and the job is whole."""
-    put, seen = Stores.put, []
+    seen = []
 
-    def put_and_work(stores, queue, message):
+    def put_and_work(queues, queue, message):
         """Put a message, and be a worker that is faster than the dispatcher."""
-        at = put(stores, queue, message)
+        at = put_on(queues, queue, message)
         if made and queue.startswith("work"):
             seen.append(made[0].read("nightly"))
             made[0].work_off()
         return at
 
     made = []
-    monkeypatch.setattr(Stores, "put", put_and_work)
+    monkeypatch.setattr("shared.app.stores.put_on", put_and_work)
     with app_in_memory() as whole:
         made.append(whole)
         held(whole)
