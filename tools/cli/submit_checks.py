@@ -85,7 +85,8 @@ def check_fit(workload: AnyWorkload | None, form: FileForm, path: Path | None) -
         return
     with path.open("rb") as file, suppress(RefusedError):
         numbered = list(islice(form.read(file, path), CHECKED_FIRST))
-        refused = reader_of(workload.transaction, workload.sums).read([line for _, line in numbered]).refused
+        reader = reader_of(workload.transaction, workload.sums)  # type: ignore[arg-type]  # a class has a hash
+        refused = reader.read([line for _, line in numbered]).refused
         if {one.reason for one in refused} != {Reason.DOES_NOT_FIT.value}:
             return
         first = f"line {numbered[refused[0].place][0]}: {refused[0].found}{form.remedy(path, refused[0].found)}"
