@@ -3,7 +3,8 @@
 The other alerts are rules over the log: they are in Azure Monitor.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -12,13 +13,15 @@ from typing import Final
 from capabilities.console.snapshot import OpenWork
 from shared.capability import NeedWords
 from shared.ledger import JobState
-from shared.parked import CauseSums
+from shared.parked import ParkedCount
 from shared.watch import Need, NeedKind, Standing, find_last_point, find_silence, name_kind
 
 #: A tick follows each pointer within a minute or two.
 TICK_SILENT: Final = timedelta(minutes=5)
 #: Work that waits this long while no process reports has no worker.
 NO_WORKER: Final = timedelta(minutes=2)
+#: Needs of one kind that the page shows.
+MOST_OF_A_KIND: Final = 20
 _Link = Callable[..., str]
 #: The page that helps, and the part of its address that says what the need is about.
 _PAGES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
@@ -54,7 +57,7 @@ def find_alerts(  # noqa: PLR0913 - each is another part of the page
     *,
     standing: Standing,
     work: OpenWork,
-    causes: Sequence[CauseSums],
+    parked: ParkedCount,
     words: Mapping[str, NeedWords],
     now: datetime,
     link: _Link,
@@ -64,7 +67,7 @@ def find_alerts(  # noqa: PLR0913 - each is another part of the page
         *_of_tick(work, standing, now, link),
         *_of_workers(standing, link),
         *_of_needs(standing, words, link),
-        *_of_parked(causes, link),
+        *_of_parked(parked, link),
     ]
     return sorted(found, key=lambda alert: not alert.is_grave)
 
@@ -108,7 +111,12 @@ def link_need(link: _Link, need: Need, words: NeedWords | None) -> str:
 
 
 def _of_needs(standing: Standing, words: Mapping[str, NeedWords], link: _Link) -> Iterator[Alert]:
+    number = Counter(need.kind for need in standing.needs)
+    shown = Counter[str]()
     for need in standing.needs:
+        shown[need.kind] += 1
+        if shown[need.kind] > MOST_OF_A_KIND:
+            continue
         known = words.get(need.kind)
         done = link("need", kind=need.kind, about=need.about)
         remedy = known.remedy if known else need.remedy
@@ -116,20 +124,16 @@ def _of_needs(standing: Standing, words: Mapping[str, NeedWords], link: _Link) -
         yield Alert(
             need.words, f"{need.about}: {need.found}", remedy, address, need.since, need.at, need.is_grave, done
         )
-    for kind in standing.more:
-        shown = sum(need.kind == kind for need in standing.needs)
+    for kind in number:
+        if number[kind] <= MOST_OF_A_KIND and kind not in standing.more:
+            continue
         state = kind.partition("-")[2]
         address = link("jobs", state=state if state in {one.value for one in JobState} else "")
-        yield Alert(name_kind(kind), f"there are more than these {shown}", "the list of jobs has all of them", address)
+        more = f"at least {number[kind]:,}" if kind in standing.more else f"{number[kind]:,}"
+        found = f"there are {more}, of which {min(number[kind], MOST_OF_A_KIND)} are shown"
+        yield Alert(name_kind(kind), found, "`sluice now` and the list of jobs have more", address)
 
 
-def _of_parked(causes: Sequence[CauseSums], link: _Link) -> Iterator[Alert]:
-    if causes:
-        number = sum(cause.open + cause.over for cause in causes)
-        yield Alert(
-            "parked",
-            f"{number:,} in {len(causes)} {'cause' if len(causes) == 1 else 'causes'}",
-            "each cause says what to do",
-            link("parked"),
-            is_grave=False,
-        )
+def _of_parked(parked: ParkedCount, link: _Link) -> Iterator[Alert]:
+    if parked.number:
+        yield Alert("parked", str(parked), "each cause says what to do", link("parked"), is_grave=False)

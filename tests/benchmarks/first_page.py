@@ -3,8 +3,8 @@
     python -m tests.benchmarks.first_page          (part of `make bench`; writes its table into docs/appendix/console.md)
 
 Storage in memory holds 1,000 jobs of which 300 have just ended, and the sums of 100,000 parked entries in five causes, by 20 processes;
-there are 100 rooms. Then come a paused job, a late one and an unsettled order. The CPU is that of the console and of the
-storage, which is in the same process: the median of first visits by consoles that have read nothing.
+there are 100 rooms. Then come a paused job, a late one and an unsettled order. The CPU is that of the console, without
+the storage's, which is in the same process: the median of first visits by consoles that have read nothing.
 """
 
 import re
@@ -65,7 +65,7 @@ def main(_arguments: Sequence[str] = ()) -> int:
 
 def visit_filled(*fills):
     """Return the milliseconds of CPU of first visits, in the median, the requests of the last one, and its page."""
-    memory = MemoryStorage()
+    memory = TimedStorage()
     house = Installation(memory.connection_string, memory)
     with house.connections:
         for fill in fills:
@@ -148,10 +148,24 @@ def visit(memory):
     house.application = Application(view, house.login)
     with house.connections:
         visitor = house.visitor()
-        began = time.process_time()
+        before, began = memory.took, time.process_time()
         reply, requests = house.count(lambda: visitor.get("/"))
-        took = time.process_time() - began
+        took = time.process_time() - began - (memory.took - before)
         return 1000 * took, requests, reply.text
+
+
+class TimedStorage(MemoryStorage):
+    """Says what it has taken itself: in an installation that is another machine's work."""
+
+    took = 0.0
+
+    def answer(self, *request):
+        """Answer, and add the CPU."""
+        began = time.process_time()
+        try:
+            return super().answer(*request)
+        finally:
+            self.took += time.process_time() - began
 
 
 def read_lines(page):
@@ -170,11 +184,11 @@ CROWDS = (
     (
         f"{MANY_CAUSES} causes of {PROCESSES} processes",
         partial(fill_causes, causes=MANY_CAUSES),
-        MOST_REQUESTS + MANY_CAUSES * PROCESSES // 1000,
-        f"in {MANY_CAUSES} causes",
+        MOST_REQUESTS,
+        "in at least 50 causes",
     ),
-    (f"{LISTED:,} jobs that run", fill_running, MOST_REQUESTS + 1, "zz-paused"),
-    (f"{LISTED:,} jobs that are paused", fill_paused, MOST_REQUESTS + 12, "there are more than these"),
+    (f"{LISTED:,} jobs that run", fill_running, MOST_REQUESTS + 1, "crowd-0000"),
+    (f"{LISTED:,} jobs that are paused", fill_paused, MOST_REQUESTS + 12, "of which 20 are shown"),
 )
 
 if __name__ == "__main__":
