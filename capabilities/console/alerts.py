@@ -3,7 +3,8 @@
 The other alerts are rules over the log: they are in Azure Monitor.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -13,11 +14,13 @@ from capabilities.console.snapshot import OpenWork
 from shared.capability import NeedWords
 from shared.ledger import JobState
 from shared.operating import find_needs
-from shared.parked import CauseSums
+from shared.parked import ParkedCount
 from shared.watch import PARKED, SILENT, Need, NeedKind, Standing, name_kind
 
 #: A tick follows each pointer within a minute or two.
 TICK_SILENT: Final = timedelta(minutes=5)
+#: Needs of one kind that the page shows.
+MOST_OF_A_KIND: Final = 20
 _Link = Callable[..., str]
 #: The page that helps, and the part of its address that says what the need is about.
 _PAGES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
@@ -54,14 +57,14 @@ def find_alerts(  # noqa: PLR0913 - each is another part of the page
     *,
     standing: Standing,
     work: OpenWork,
-    causes: Sequence[CauseSums],
+    parked: ParkedCount,
     words: Mapping[str, NeedWords],
     now: datetime,
     link: _Link,
 ) -> list[Alert]:
     """Return the alerts, the grave ones first. `words`: those of the kinds that capabilities note."""
     # By the time of the reading: what was read an hour ago says nothing of now.
-    needs = find_needs(standing, causes, standing.named or now)
+    needs = find_needs(standing, parked, standing.named or now)
     found = [*_of_pointers(needs, work, now, link), *_of_needs(needs, standing.more, words, link)]
     return sorted(found, key=lambda alert: not alert.is_grave)
 
@@ -87,9 +90,14 @@ def link_need(link: _Link, need: Need, words: NeedWords | None) -> str:
 
 
 def _of_needs(
-    needs: Sequence[Need], more: Iterable[str], words: Mapping[str, NeedWords], link: _Link
+    needs: Sequence[Need], kinds_of_more: Sequence[str], words: Mapping[str, NeedWords], link: _Link
 ) -> Iterator[Alert]:
+    number = Counter(need.kind for need in needs)
+    shown = Counter[str]()
     for need in needs:
+        shown[need.kind] += 1
+        if shown[need.kind] > MOST_OF_A_KIND:
+            continue
         known = words.get(need.kind)
         done = link("need", kind=need.kind, about=need.about) if need.has_row else ""
         remedy = known.remedy if known else need.remedy
@@ -97,8 +105,11 @@ def _of_needs(
         found = f"{need.about}: {need.found}" if need.has_row else need.found
         seen_at = need.at if need.has_row else None
         yield Alert(need.words, found, remedy, address, need.since, seen_at, need.is_grave, done)
-    for kind in more:
-        shown = sum(need.kind == kind for need in needs)
+    for kind in number:
+        if number[kind] <= MOST_OF_A_KIND and kind not in kinds_of_more:
+            continue
         state = kind.partition("-")[2]
         address = link("jobs", state=state if state in {one.value for one in JobState} else "")
-        yield Alert(name_kind(kind), f"there are more than these {shown}", "the list of jobs has all of them", address)
+        more = f"at least {number[kind]:,}" if kind in kinds_of_more else f"{number[kind]:,}"
+        found = f"there are {more}, of which {min(number[kind], MOST_OF_A_KIND)} are shown"
+        yield Alert(name_kind(kind), found, "`sluice now` and the list of jobs have more", address)

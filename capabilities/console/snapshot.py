@@ -17,13 +17,13 @@ from shared.app import Stores
 from shared.concurrency import Fleet
 from shared.ledger import CLOSED, Job, JobState, Listed
 from shared.operating import Overview, QueueLook, read_queue
-from shared.parked import Causes, Entry
+from shared.parked import Causes, Entry, ParkedCount
 from shared.pending import DISPATCH_POINTER, FINISH_POINTER, JOB_POINTER, REPLAY_POINTER, Pointer
 from shared.topology import URGENT, submission_queue, work_queue_names
 from shared.watch import Standing, find_last_point, hour_of
 
 #: Open jobs that Now shows.
-MOST_OPEN: Final = 50
+MOST_OPEN: Final = 30
 #: Up to so many, each by its own row. More by the list of jobs, which is up to a minute behind.
 MOST_ROWS: Final = 10
 #: Points that a plot of the queues has at most.
@@ -80,7 +80,7 @@ class Part(Generic[_Value]):
 
 @dataclass(frozen=True, slots=True)
 class OpenWork:
-    """The jobs that are open, at most fifty of them, and what the index says beside them."""
+    """The jobs that are open, at most thirty of them, and what the index says beside them."""
 
     jobs: Sequence[Job | Listed]
     #: All open jobs.
@@ -126,6 +126,7 @@ class Snapshot:
         self._open = Part[OpenWork](self._read_open, monotonic)
         self._gates = Part[Sequence[Overview]](lambda _known: gates.read(), monotonic)
         self._causes = Part[Causes](lambda _known: stores.parked_table.read_causes(), monotonic)
+        self._count = Part[ParkedCount](lambda _known: stores.parked_table.count_open(), monotonic)
         self._parked = Part[_Parked](self._read_parked, monotonic)
         self._points: deque[Point] = deque(maxlen=MOST_POINTS)
         self._idle_looks = 0
@@ -153,6 +154,10 @@ class Snapshot:
     def causes(self, age: float) -> Causes:
         """Return how many entries are open of each cause. One request."""
         return self._causes.get(age)
+
+    def count_parked(self, age: float) -> ParkedCount:
+        """Return how much is parked. One request."""
+        return self._count.get(age)
 
     def parked(self, age: float) -> Sequence[Entry]:
         """Return the open entries. One request for those that changed."""
@@ -206,16 +211,16 @@ class Snapshot:
         if len(names) > MOST_ROWS:
             found, is_whole = self._stores.job_list.find_open()
             listed = {one.job: one for one in found}
-            # The list knows a job from its acceptance to its end, so the others have ended.
-            names = [name for name in names if name in listed] if is_whole else names
-        rows = MOST_ROWS
-        jobs: list[Job | Listed] = []
-        for name in names[:MOST_OPEN]:
-            if name in listed:
-                jobs.append(listed[name])
-            elif rows and (job := self._stores.ledger.read(name)) is not None:
-                rows -= 1
-                jobs.append(job)
+            # The list knows a job from its acceptance to its end, so the others have ended. Where it was not read whole,
+            # those that it knows come first: pointers of jobs that have just ended would hide them.
+            others = [] if is_whole else [name for name in names if name not in listed]
+            names = [*(name for name in names if name in listed), *others]
+        shown = [name for name in names if name in listed][:MOST_OPEN]
+        read = (
+            [] if len(shown) >= MOST_ROWS else [name for name in names if name not in listed][: MOST_ROWS - len(shown)]
+        )
+        jobs: list[Job | Listed] = [listed[name] for name in shown]
+        jobs += [job for name in read if (job := self._stores.ledger.read(name)) is not None]
         # A process that goes on with a replay keeps its pointer due.
         due = [one.due for one in pointers if one.kind != REPLAY_POINTER]
         return OpenWork(jobs, len(names), min(due, default=None))

@@ -1,25 +1,25 @@
-"""What needs a person now: the rows of needs, and what follows from the last point and from the causes. Pure.
+"""What needs a person now: the rows of needs, and what follows from the last point and from what is parked. Pure.
 
 The first page of the console and `sluice now` say the same by it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from shared.parked import CauseSums
+from shared.parked import ParkedCount
 from shared.watch import PARKED, WORK_WAITS, Need, Standing, find_last_point, find_silence, sort_needs
 
 #: Work that waits this long while no process reports has no worker.
 NO_WORKER: Final = timedelta(minutes=2)
 
 
-def find_needs(standing: Standing, causes: Sequence[CauseSums], now: datetime) -> list[Need]:
+def find_needs(standing: Standing, parked: ParkedCount, now: datetime) -> list[Need]:
     """Return what needs a person, the grave first. `now`: of the reading, since what is older says nothing of later."""
-    return sort_needs([*standing.needs, *_find_others(standing, causes, now)])
+    return sort_needs([*standing.needs, *_find_others(standing, parked, now)])
 
 
-def _find_others(standing: Standing, causes: Sequence[CauseSums], now: datetime) -> Iterator[Need]:
+def _find_others(standing: Standing, parked: ParkedCount, now: datetime) -> Iterator[Need]:
     if silence := find_silence(standing.hours, now):
         yield silence
     last = find_last_point(standing.hours)
@@ -30,8 +30,5 @@ def _find_others(standing: Standing, causes: Sequence[CauseSums], now: datetime)
             last.at - timedelta(seconds=point.oldest_age or 0),
         )
         yield Need(WORK_WAITS, "the queues", found, last.at, since)
-    if causes:
-        number = sum(cause.open + cause.over for cause in causes)
-        found = f"{number:,} in {len(causes)} {'cause' if len(causes) == 1 else 'causes'}"
-        first = min((cause.first_at for cause in causes if cause.first_at), default=None)
-        yield Need(PARKED, "what is parked", found, now, first, is_grave=False)
+    if parked.number:
+        yield Need(PARKED, "what is parked", str(parked), now, is_grave=False)

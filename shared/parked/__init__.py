@@ -13,7 +13,12 @@ Reading order:
 """
 
 from shared.parked.cause_check import CauseCheck as CauseCheck
-from shared.parked.cause_index import CauseIndex as CauseIndex, Causes as Causes, OverFile as OverFile
+from shared.parked.cause_index import (
+    CauseIndex as CauseIndex,
+    Causes as Causes,
+    OverFile as OverFile,
+    ParkedCount as ParkedCount,
+)
 from shared.parked.causes import (
     CauseSums as CauseSums,
     count_nothing as count_nothing,

@@ -12,6 +12,7 @@ leaves them apart until the message comes again, or until `cause_check` compares
 Not in the table `parked`: an instance of release 0.3.0 reads every partition there as entries.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -36,6 +37,8 @@ from shared.parked.causes import (
 )
 from shared.parked.entry import Entry
 
+#: Rows of sums that a count reads.
+_MOST_COUNTED: Final = 1_000
 #: Members that one transaction changes. Azure takes a hundred rows, and each may bring a row of sums.
 MOST_TOGETHER: Final = 45
 _PARTITION: Final = "causes"
@@ -130,6 +133,21 @@ class Causes:
     checked_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class ParkedCount:
+    """How much is parked, for a page that shows no cause."""
+
+    number: int
+    causes: int
+    #: Whether all rows were counted. Else there is at least so much.
+    is_whole: bool
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        least = "" if self.is_whole else "at least "
+        return f"{least}{self.number:,} in {least}{self.causes:,} {'cause' if self.causes == 1 else 'causes'}"
+
+
 class CauseIndex:
     """The index, written by one process. Safe to repeat, beside others, and to be killed anywhere."""
 
@@ -200,6 +218,21 @@ class CauseIndex:
         found = self._query("RowKey lt '1|'")
         checked = next((row["at"] for row in found if row["RowKey"] == _CHECKED), None)
         return Causes(join_by_cause(_sums(row) for row in found if row["RowKey"] != _CHECKED), checked)
+
+    def count(self) -> ParkedCount:
+        """Count what is open of the first thousand rows, by one request."""
+        columns = ["RowKey", "parked", "closed", "over"]
+        wanted = f"PartitionKey eq '{_PARTITION}' and RowKey gt '0|' and RowKey lt '1|'"
+        with expecting_an_answer("count what is parked"):
+            pages = self._table.query_entities(wanted, select=columns, results_per_page=_MOST_COUNTED).by_page()
+            rows = list(next(pages, ()))
+        numbers = Counter[str]()
+        for row in rows:
+            open_ = row.get("parked", 0) - row.get("closed", 0)
+            numbers[row["RowKey"].split("|", 2)[1]] += open_ + row.get("over", 0)
+        found = [number for number in numbers.values() if number > 0]
+        is_whole = not pages.continuation_token  # type: ignore[attr-defined]  # of the library's iterator of pages
+        return ParkedCount(sum(found), len(found), is_whole)
 
     def read_all(self) -> Indexed:
         """Return the rows of sums and the members. One request for a thousand."""

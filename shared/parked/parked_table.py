@@ -28,7 +28,7 @@ from azure.storage.blob import ContainerClient
 from shared.azure import delete_rows, expecting_an_answer
 from shared.errors import ContentionError, NotParkedError, ParkedTamperedError, StorageUnavailableError
 from shared.messages import unwrap
-from shared.parked.cause_index import MOST_TOGETHER, CauseIndex, Causes, Member
+from shared.parked.cause_index import MOST_TOGETHER, CauseIndex, Causes, Member, ParkedCount
 from shared.parked.entry import ACCEPT, DOOR, NO_JOB, NOT_ENTRIES, Entry, EntryState, content_key
 from shared.parked.overflow import Overflow, OverLine
 from shared.parked.poison_policy import Nature, nature_of
@@ -120,6 +120,10 @@ class ParkedTable:
     def read_causes(self) -> Causes:
         """Return how many are open of each cause. One request for a thousand rows of sums."""
         return self._index.read()
+
+    def count_open(self) -> ParkedCount:
+        """Return how much is parked. One request; of more than a thousand rows of sums, at least how much."""
+        return self._index.count()
 
     def claiming(self, job: str, *, closed: bool = False) -> Iterator[Entry]:
         """Yield the entries at the door that claim the job: any publisher may have sent them."""

@@ -93,7 +93,8 @@ def is_dim(page):
 
 def test_a_page_that_is_alive_says_so_and_how_many_need_a_person(page):
     """In the line, and in the title of the tab."""
-    wait_for(page, "live, 1 needs you")
+    wait_for(page, "live")
+    page.locator("#standing .alarms", has_text="1 needs you").wait_for()
     page.get_by_text("last answer").wait_for()
     assert (page.title(), is_dim(page)) == ("(1) Now · Sluice", False)
     check_page(page_and_reports(page))

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shared.operating import find_needs
-from shared.parked import CauseSums
+from shared.parked import ParkedCount
 from shared.watch import Hour, Need, NeedKind, Point, PointAt, Standing
 
 NOW = datetime(2031, 3, 1, 12, tzinfo=UTC)
@@ -34,12 +34,13 @@ def kinds(found):
 )
 def test_work_that_waits_without_a_process_is_a_need(point, is_found):
     """Two minutes are what a process may take to start."""
-    assert kinds(find_needs(standing(**point), [], NOW)) == (["work waits"] if is_found else [])
+    assert kinds(find_needs(standing(**point), ParkedCount(0, 0, is_whole=True), NOW)) == (
+        ["work waits"] if is_found else []
+    )
 
 
 def test_what_is_parked_is_a_notice_behind_the_grave():
-    """With what lies above the bound at the door."""
-    causes = [CauseSums(fingerprint="a", parked=5, closed=2, hours={}), CauseSums(fingerprint="b", over=4, hours={})]
-    found = find_needs(standing(LATE, depth=1, oldest_age=600.0), causes, NOW)
+    """With its words; no row has it, so no person takes it off."""
+    found = find_needs(standing(LATE, depth=1, oldest_age=600.0), ParkedCount(7, 2, is_whole=True), NOW)
     assert kinds(found) == ["work waits", "parked", "job late"]
     assert [(need.found, need.has_row) for need in found[1:]] == [("7 in 2 causes", False), (LATE.found, True)]

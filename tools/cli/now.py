@@ -63,8 +63,8 @@ def now(  # noqa: PLR0913 - each is an option
     with connected(settings) as connections:
         stores = Stores(connections)
         found = stores.watch.read(stores.clock.now() - _HOUR)
-        causes = stores.parked_table.read_causes().causes
-    standing = replace(found, needs=find_needs(found, causes, stores.clock.of_reply(found.named)))
+        parked = stores.parked_table.count_open()
+    standing = replace(found, needs=find_needs(found, parked, stores.clock.of_reply(found.named)))
     if as_json:
         needs = [_document(need) for need in standing.needs]
         typer.echo(json.dumps({"needs": needs, "more": [name_kind(kind) for kind in standing.more]}))

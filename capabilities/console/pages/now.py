@@ -40,7 +40,7 @@ def show_now(visit: Visit) -> Page:
     age = (_LOOKED if is_moving else _FOREVER) if visit.is_look else _OPENED
     slow = (_MOVING if is_moving else _IDLE) if visit.is_look else _OPENED
     standing, work = snapshot.needs(age), snapshot.open_work(age)
-    causes = snapshot.causes(slow).causes
+    parked = snapshot.count_parked(slow)
     hours = _read_hours(visit, standing.hours, span)
     before = _read_yesterday(visit, span) if visit.query.get("beside") else None
     strip = draw_strip(hours, None if standing.more else standing.needs, standing.named or visit.now, span, before)
@@ -55,7 +55,7 @@ def show_now(visit: Visit) -> Page:
         "jobs": [row_of_job(job, visit.now) for job in work.jobs],
         "open_number": work.number,
         "alerts": find_alerts(
-            standing=standing, work=work, causes=causes, words=visit.view.needs, now=visit.now, link=visit.link
+            standing=standing, work=work, parked=parked, words=visit.view.needs, now=visit.now, link=visit.link
         ),
         "looked": None,
     }

@@ -204,12 +204,15 @@
 
   function showStanding() {
     const line = document.getElementById("standing"), grave = document.querySelectorAll("#moving .alerts .bad").length;
-    const said = line.querySelector("[role=status]"), words = describe() + (grave ? ", " + grave + (grave === 1 ? " needs you" : " need you") : "");
+    const said = line.querySelector("[role=status]"), words = describe();
+    // Apart, so that a number is read aloud when it changes, and not with each other word.
+    const alarms = line.querySelector(".alarms"), needs = grave ? grave + (grave === 1 ? " needs you" : " need you") : "";
     const isGood = standing === "live";
     line.hidden = false;
     line.dataset.standing = document.body.dataset.standing = isGood && words.startsWith("waiting") ? "slow" : standing;
     // Written only if it is news: it is read aloud.
     if (said.textContent !== words) said.textContent = words;
+    if (alarms.textContent !== needs) alarms.textContent = needs;
     const seconds = Math.max(0, Math.round((Date.now() - answered) / 1000));
     line.querySelector(".ago").textContent = isGood ? "last answer " + (seconds < 120 ? seconds + " s" : Math.floor(seconds / 60) + " min") + " ago" : "";
     line.querySelector("button").hidden = isGood;
