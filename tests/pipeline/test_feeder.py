@@ -100,7 +100,7 @@ def test_the_feeder_rests_from_the_begin_of_one_round_to_that_of_the_next(app):
     accept(app, "alpha", "flood", 400)
     rests = []
 
-    takes = [0.5, 5.0]
+    takes = [0.5, 5.0, 0.0]
 
     def depth():
         app.clock.advance(seconds=takes[len(rests)])
@@ -109,7 +109,7 @@ def test_the_feeder_rests_from_the_begin_of_one_round_to_that_of_the_next(app):
     def rest(seconds):
         rests.append(seconds)
         app.clock.advance(seconds=seconds)
-        if len(rests) == len(takes):
+        if len(rests) == 2:
             app.feeder.stop.set()
 
     slow = SimpleNamespace(depth=depth, peek=lambda: 0)
