@@ -94,14 +94,17 @@ def _beside_chunks(chunks: int, work: float, rounds: int) -> tuple[list[float], 
             with Publisher.connect(connections, "alpha") as alpha, Publisher.connect(connections, "beta") as beta:
                 take(stores, beta, "beta", "warm", 0, "timed")
                 quiet = [take(stores, beta, "beta", "alone", number, "timed") for number in range(rounds)]
-                submit(alpha, "flood", "timed", chunks)
-                # The flood is under way, and all that may be put at once is on the queues.
-                while (flood := stores.ledger.read("alpha~flood")) is None or flood.done < 1:
-                    time.sleep(EVERY)
-                loud = [take(stores, beta, "beta", "beside", number, "timed") for number in range(rounds)]
-                flood = stores.ledger.read("alpha~flood")
-                if flood is None or flood.state in FINISHED:
-                    raise RuntimeError(f"the flood of {chunks} chunks ended before the last of {rounds} jobs beside it")
+                loud = []
+                for number in range(rounds):
+                    submit(alpha, f"flood-{number}", "timed", chunks)
+                    # The flood is under way, and all that may be put at once is on the queues.
+                    while (flood := stores.ledger.read(f"alpha~flood-{number}")) is None or flood.done < 1:
+                        time.sleep(EVERY)
+                    loud.append(take(stores, beta, "beta", "beside", number, "timed"))
+                    flood = stores.ledger.read(f"alpha~flood-{number}")
+                    if flood is None or flood.state in FINISHED:
+                        raise RuntimeError(f"the flood of {chunks} chunks ended before the job beside it")
+                    wait(stores, [f"alpha~flood-{number}"])
     return quiet, loud
 
 

@@ -3,6 +3,9 @@
 Tasks take the messages of one queue in their order. A feeder puts as many as the window has room for. Its own requests take
 no time. A chunk takes its seconds, more or less by a third. One that fails hides for half a minute and comes again.
 
+A job of one chunk has a finish, which a task takes next: the process that put it remembers it. With `is_last` it waits behind
+the chunks of others.
+
 Each process reports every ten seconds what failed there, and the feeder reads the reports as often. So it learns of a
 failure up to twenty seconds later.
 """
@@ -33,6 +36,8 @@ from tests.gate.conftest import NOON, ManualClock
 SPREAD = 0.3
 #: Seconds from the drop of a submission until its job waits: hint, plan and ready row.
 ACCEPTED_IN = 1.3
+#: Seconds from the end of a chunk until its finish is put, and of the finish itself.
+CREDITED_IN, FINISH = 0.12, 0.05
 #: Messages that a peek shows.
 PEEKED = 32
 #: Processes of the fleet. Each reports every ten seconds, at a moment of its own.
@@ -42,8 +47,8 @@ PROCESSES = 2
 class Turns:
     """The queue, the tasks and the feeder of one fleet."""
 
-    def __init__(self, tasks, seconds, *, shares=None, failing=()):
-        self.tasks, self.seconds = tasks, seconds
+    def __init__(self, tasks, seconds, *, shares=None, failing=(), is_last=False):
+        self.tasks, self.seconds, self._is_last = tasks, seconds, is_last
         self.shares, self.failing = shares or Shares(), frozenset(failing)
         self.time, self.chance, self._due, self._order = 0.0, random.Random(29), [], itertools.count()
         self.queue, self.rooms, self.in_work, self.hidden = deque(), {}, 0, 0
@@ -52,7 +57,7 @@ class Turns:
         self._gauges = [Gauge(self._clock, cpu_seconds=lambda: 0.0) for _ in range(PROCESSES)]
         self._reports, self._fleet = {}, Fleet()
         #: Seconds of work by room, also of chunks that failed; of each job of one chunk: when it ended.
-        self.served, self.ended = Counter(), {}
+        self.served, self.ended, self._probes = Counter(), {}, set()
         self._feed()
         for number in range(PROCESSES):
             self._at(number * LOOK_EVERY / PROCESSES, lambda number=number: self._report(number))
@@ -64,6 +69,7 @@ class Turns:
 
     def probe(self, room, name):
         """Drop a job of one chunk, which waits a moment later."""
+        self._probes.add(name)
         self._at(ACCEPTED_IN, lambda: self.rooms.setdefault(room, []).append(WaitingJob(name, 1, 0, self.seconds)))
 
     def run(self, seconds):
@@ -108,12 +114,21 @@ class Turns:
         job, room, _ = chunk
         self.in_work -= 1
         self.served[room] += taken
-        self.ended[job] = self.time
+        if job in self._probes:
+            self._probes.remove(job)
+            self._at(CREDITED_IN, lambda: self._finish(job, room))
+        else:
+            self.ended[job] = self.time
         if room in self.failing:
             self.hidden += 1
             self._sync_clock()
             self.chance.choice(self._gauges).note_failed(room, self._now() + timedelta(seconds=AGAIN_AFTER))
             self._at(AGAIN_AFTER, lambda: self._come_again(chunk))
+        self._work()
+
+    def _finish(self, job, room):
+        put = self.queue.append if self._is_last else self.queue.appendleft
+        put((job, room, FINISH))
         self._work()
 
     def _come_again(self, chunk):

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,8 +14,8 @@ from shared.errors import StorageUnavailableError
 from shared.ledger.records import JobState
 from shared.operating import explain_pace
 from shared.pipeline import start
-from shared.pipeline.feeding.fair import LEAST_WINDOW
-from shared.pipeline.feeding.feed import Fed
+from shared.pipeline.feeding.fair import LEAST_WINDOW, LONGEST_REST
+from shared.pipeline.feeding.feed import LEAST_PAUSE, Fed, _Feeding
 from shared.pipeline.feeding.ready import ReadyTable
 from shared.topology import rooms, submission_queue
 from tests.faults.world import SETTINGS
@@ -68,6 +69,52 @@ def test_a_small_job_of_another_room_ends_before_a_flood(app):
     app.work_off()
     assert states(app) == (JobState.COMPLETE, JobState.COMPLETE)
     assert (JobState.DISPATCHING, JobState.COMPLETE) in ended
+
+
+def test_a_job_that_came_is_put_before_the_chunks_of_a_flood(app, monkeypatch):
+    """Those of the flood are ready. In the same round they would be on the queue before its row is read."""
+    seen, put_of = [], _Feeding._put_of
+
+    def watched(feeding, row, chunks):
+        seen.append(("begin", row.job))
+        put_of(feeding, row, chunks)
+        seen.append(("end", row.job))
+
+    def rest(_seconds):
+        if not seen.count(("end", "beta~late")):
+            seen.clear()
+            accept(app, "beta", "late", 1)
+            app.go_on(0.0)
+            app.clock.advance(seconds=1)
+        else:
+            app.feeder.stop.set()
+
+    monkeypatch.setattr(_Feeding, "_put_of", watched)
+    accept(app, "alpha", "flood", 400)
+    assert replace(app.feeder, pause=rest, parallel=8).follow() is Fed.HANDED_OVER
+    assert seen[:3] == [("begin", "beta~late"), ("end", "beta~late"), ("begin", "alpha~flood")]
+
+
+def test_the_feeder_rests_from_the_begin_of_one_round_to_that_of_the_next(app):
+    """What the puts of a round take is no longer rest. But it rests."""
+    accept(app, "alpha", "flood", 400)
+    rests = []
+
+    takes = [0.5, 5.0, 0.0]
+
+    def depth():
+        app.clock.advance(seconds=takes[len(rests)])
+        return 0
+
+    def rest(seconds):
+        rests.append(seconds)
+        app.clock.advance(seconds=seconds)
+        if len(rests) == 2:
+            app.feeder.stop.set()
+
+    slow = SimpleNamespace(depth=depth, peek=lambda: 0)
+    assert replace(app.feeder, pause=rest, queues=[slow]).follow() is Fed.HANDED_OVER
+    assert rests == [LONGEST_REST - takes[0], LEAST_PAUSE]
 
 
 def test_a_job_says_that_it_waits_for_its_turn(app):

@@ -6,7 +6,7 @@ import statistics
 import pytest
 
 from shared.concurrency import RoomShare, Shares
-from tests.pipeline.simulated_turns import ACCEPTED_IN, SPREAD, Turns
+from tests.pipeline.simulated_turns import ACCEPTED_IN, CREDITED_IN, FINISH, SPREAD, Turns
 
 #: Jobs of one chunk that are measured.
 PROBES = 30
@@ -51,9 +51,25 @@ def test_a_job_of_one_chunk_waits_twice_as_long_as_alone_at_most(rooms, tasks, s
         turns.run((0.5 + 2 * seconds) * turns.chance.uniform(1 - SPREAD, 1 + SPREAD))
     busy = (sum(turns.served.values()) - before) / (turns.time - began) / tasks
     turns.run(10 + 10 * seconds)
-    alone = ACCEPTED_IN + (1 + SPREAD) * seconds
+    alone = ACCEPTED_IN + (1 + SPREAD) * seconds + CREDITED_IN + FINISH
     assert max(turns.ended[name] - at for name, at in dropped.items()) <= 2 * alone + seconds
     assert busy >= 0.98
+
+
+def test_a_finish_waits_behind_no_chunks_of_others():
+    """In its place on the queue it would wait for all that the feeder has put ahead: a second in the median."""
+    found = []
+    for is_last in (False, True):
+        turns, dropped = Turns(24, 1.0, is_last=is_last), {}
+        turns.flood("flood")
+        warm(turns)
+        for number in range(PROBES):
+            dropped[f"probe-{number}"] = turns.time
+            turns.probe(f"room-{number}", f"probe-{number}")
+            turns.run(2.5 * turns.chance.uniform(1 - SPREAD, 1 + SPREAD))
+        turns.run(20)
+        found.append(statistics.median(turns.ended[name] - at for name, at in dropped.items()))
+    assert found[1] - found[0] >= 0.4
 
 
 @pytest.mark.parametrize("chunks", [(2.0, 0.2), (0.2, 2.0)])

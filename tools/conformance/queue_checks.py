@@ -44,6 +44,12 @@ def check_visibility(scene: Scene) -> None:
     note(key, "renew it with a receipt of before its last renewal", "refused", _short(late))
     last = outcome(lambda: queue.delete_message(second.id, str(renewed.pop_receipt)))
     note(key, "delete it with the receipt of its last renewal", "done", last)
+    own, other = queue.send_message("2"), queue.send_message("3")
+    hidden = outcome(lambda: queue.update_message(own.id, str(own.pop_receipt), visibility_timeout=60))
+    note(key, "hide a message with the receipt of its put", "done", hidden)
+    note(key, "take a message then", "message 3", _said(_take(queue, 60)))
+    late = outcome(lambda: queue.update_message(other.id, str(other.pop_receipt), visibility_timeout=60))
+    note(key, "hide that one with the receipt of its put", "refused", _short(late))
 
 
 def _short(answer: str) -> str:

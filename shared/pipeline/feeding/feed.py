@@ -35,6 +35,7 @@ from shared.ledger import Job, Ledger, counting, list_open, may_feed
 from shared.messages import ChunkMessage
 from shared.pipeline.dispatch import CURSOR_EVERY, Dispatcher, Throttle
 from shared.pipeline.feeding.fair import (
+    FEW,
     LEAST_WINDOW,
     SHORTEST_REST,
     Choice,
@@ -60,6 +61,8 @@ from shared.topology import LOOKS_EVERY
 CALLS_AGAIN: Final = 15.0
 #: Seconds between two writes of the feeder's row, two wakes, and two notes of a cursor.
 NOTED_EVERY: Final = 5.0
+#: Seconds between two rounds at least, however long the puts of one take.
+LEAST_PAUSE: Final = SHORTEST_REST / 2
 #: Chunk messages that are kept enclosed, of all jobs: 64 KiB each.
 MOST_KEPT: Final = 1_000
 
@@ -248,6 +251,7 @@ class _Feeding:
         feeder = self._feeder
         until = feeder.clock.monotonic() + feeder.patience
         while self._lease.is_held:
+            began = feeder.clock.monotonic()
             try:
                 if not self._round():
                     return Fed.EMPTY
@@ -255,7 +259,9 @@ class _Feeding:
                     return self._hand_over()
             except StorageUnavailableError as error:
                 tell(events.FEEDER_FAILED, error=describe_error(error), at=place(error))
-            feeder.pause(next_rest(len(feeder.queues), self._pace()))
+            # From the begin of one round to that of the next: tasks take what is put while a round puts the rest.
+            rest = began + next_rest(len(feeder.queues), self._pace()) - feeder.clock.monotonic()
+            feeder.pause(max(LEAST_PAUSE, rest))
         return Fed.LOST
 
     def _hand_over(self) -> Fed:
@@ -400,10 +406,13 @@ class _Feeding:
         for choice in choices:
             chunks[choice.job] += choice.chunks
         rows = {one.job: one for room in self._rooms.values() for one in room.jobs.values()}
-        with ThreadPoolExecutor(self._feeder.parallel) as pool:
-            # Each in a copy of this context, so that its requests are counted for its job.
-            for job, number in chunks.items():
-                pool.submit(copy_context().run, self._try_put, rows[job], number)
+        # A job that came is read before its first put, and the messages of others are ready: they would pass it.
+        came = [job for job, number in chunks.items() if number <= FEW and job not in self._underway]
+        for jobs in (came, [job for job in chunks if job not in came]):
+            with ThreadPoolExecutor(self._feeder.parallel) as pool:
+                # Each in a copy of this context, so that its requests are counted for its job.
+                for job in jobs:
+                    pool.submit(copy_context().run, self._try_put, rows[job], chunks[job])
 
     def _try_put(self, row: ReadyJob, chunks: int) -> None:
         """Put chunks of one job. A fault of its own is no reason to stop the others."""
