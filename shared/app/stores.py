@@ -246,6 +246,7 @@ class Stores(Closing):
             pending=self.pending,
             audit=self.audit,
             warm=warm,
+            foretell=self.gate_forecaster.foretell,
             clock=self.clock,
         )
 
