@@ -40,6 +40,7 @@ from shared.operating import (
     JobEraser,
     JobOperator,
     JobReader,
+    NightOperator,
     Operator,
     OutputReader,
     ParkedOperator,
@@ -245,6 +246,7 @@ class Stores(Closing):
             pending=self.pending,
             audit=self.audit,
             warm=warm,
+            foretell=self.gate_forecaster.foretell,
             clock=self.clock,
         )
 
@@ -279,6 +281,11 @@ class Stores(Closing):
             wake_waiters=self.wake_waiters,
             clock=self.clock,
         )
+
+    @property
+    def night_operator(self) -> NightOperator:
+        """Acts on the jobs of a night for a person."""
+        return NightOperator(self.job_operator, self.job_eraser)
 
     def _note_flood(self, room: str) -> None:
         """Note that messages of a room go to files, because so many are parked at its door."""

@@ -105,7 +105,7 @@ from shared.operating.listing import (
 from shared.operating.night_acts import (
     MOST_ACTS as MOST_ACTS,
     NightAct as NightAct,
-    act_on_night as act_on_night,
+    NightOperator as NightOperator,
     choose_jobs as choose_jobs,
     explain_line as explain_line,
     judge_night as judge_night,

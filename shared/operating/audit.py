@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from azure.core.exceptions import AzureError, HttpResponseError, ResourceExistsError, ResourceNotFoundError
@@ -21,6 +21,8 @@ from shared.watch import Act
 
 #: The result of a command that is still running, or whose process died.
 STARTED: Final = "started"
+#: An act on what is planned is looked for so far back, over the end of a month.
+PLANNED_AHEAD: Final = timedelta(days=7)
 #: What the key of an end has after that of its begin. So the two stand beside each other.
 _END: Final = "|end"
 _NAMES: Final = ("who", "what", "target", "why", "result")
@@ -141,14 +143,16 @@ class AuditTable:
             found = deque((one for one in acts_of(rows) if _is_wanted(one.act, who, about)), maxlen=most)
         return [*reversed(found)]
 
-    def find_detail(self, name: str, at: datetime, target: str, result: str) -> str | None:
-        """Return this detail of the last act on a target, in the month of a moment, whose result begins so. One request."""
-        month = f"{at.astimezone(UTC):%Y-%m}"
-        with expecting_an_answer(f"read the audit of {month}"):
-            words, values = "PartitionKey eq @month and target eq @target", {"month": month, "target": target}
-            acts = [one.act for one in acts_of(self._table.query_entities(words, parameters=values))]
-        found = [act.details[name] for act in acts if name in act.details and act.result.startswith(result)]
-        return found[-1] if found else None
+    def list_about(self, target: str, at: datetime) -> Iterator[AuditedAct]:
+        """Yield the acts on a target in the month of a moment, the newest first. One request.
+
+        Another one in the first week of a month, for those of the month before, if the caller goes on.
+        """
+        for month in dict.fromkeys(f"{one.astimezone(UTC):%Y-%m}" for one in (at, at - PLANNED_AHEAD)):
+            with expecting_an_answer(f"read the audit of {month}"):
+                words, values = "PartitionKey eq @month and target eq @target", {"month": month, "target": target}
+                acts = [one.act for one in acts_of(self._table.query_entities(words, parameters=values))]
+            yield from reversed(acts)
 
     def _mark_end(self, act: AuditedAct, at: datetime) -> None:
         # The audit has the act. Without an answer the picture of the day lacks a mark.

@@ -19,7 +19,16 @@ from shared.gate import HeldEntry, HeldSummary, HeldTable
 from shared.ledger import CLOSED, Job, JobList, JobState, Listed, Wanted
 from shared.pipeline import Speed, Speeds
 from shared.topology import submission_queue
-from shared.usage import Prices, add, bill_of, count_requests, price, requests_of_job, requests_of_rerun
+from shared.usage import (
+    Prices,
+    add,
+    bill_of,
+    count_requests,
+    load as load_prices,
+    price,
+    requests_of_job,
+    requests_of_rerun,
+)
 
 #: Held rows that are read, and lines of the list beside them, a request for a thousand.
 MOST_HELD: Final = 5_000
@@ -112,11 +121,20 @@ class GateForecaster:
         speeds = {name: speed for name in sorted(workloads) if (speed := self.speeds.read(name)) is not None}
         return forecast(rows, lines, speeds, self.fleet.read(), prices, now)
 
-    def note(self, gate: str, held: HeldSummary, prices: Prices, now: datetime) -> dict[str, str]:
-        """Return the detail of an opening. Empty: nothing is held, or orders, whose sale begins at once, or storage does not answer."""
+    def note(self, gate: str, held: HeldSummary, prices: Prices, at: datetime) -> dict[str, str]:
+        """Return the detail of an opening at that time, by what is held now.
+
+        Empty: nothing is held, or orders, whose sale begins at once, or storage does not answer.
+        """
         if held.count and not held.has_orders:
             with suppress(SluiceError):
-                return note_forecast(self.forecast(gate, prices, now), prices)
+                return note_forecast(self.forecast(gate, prices, at), prices)
+        return {}
+
+    def foretell(self, gate: str, at: datetime) -> dict[str, str]:
+        """Return the detail of an opening that is planned. One request, and those of a forecast if something is held."""
+        with suppress(SluiceError):
+            return self.note(gate, self.held.summary(gate), load_prices(), at)
         return {}
 
     def _read_lines(self, gate: str, most: int) -> dict[str, Listed]:
@@ -249,8 +267,11 @@ def describe_check(note: ForecastNote, happened: Happened) -> str:
     return f"{said}; happened {happened.ended_at:%H:%M:%S}, {cost}"
 
 
-def forecast_rerun(job: Job, fleet: Fleet, prices: Prices, now: datetime) -> dict[str, str]:
-    """Return the detail of another run of a job, at the speed of the run before. Empty: its plan is made anew."""
+def forecast_rerun(job: Job, fleet: Fleet, prices: Prices, now: datetime, *, newest: bool = False) -> dict[str, str]:
+    """Return the detail of another run of a job, of the size and at the speed of the run before. Empty: it had no plan.
+
+    `newest`: its plan is made anew, from sources that moved on. How many lines they have now is read only then.
+    """
     if not job.chunks:
         return {}
     row = HeldEntry(gate="", id=job.job, epoch=0, queue=submission_queue(), message="", held_at=now, chunks=job.chunks)
@@ -258,7 +279,7 @@ def forecast_rerun(job: Job, fleet: Fleet, prices: Prices, now: datetime) -> dic
     ran = job.totals.items
     speeds = {job.workload: Speed(milliseconds=job.milliseconds, items=ran)} if ran and job.milliseconds else {}
     found = forecast([row], {job.job: line}, speeds, fleet, prices, now)
-    amount = price(requests_of_rerun(job.chunks), prices).total
+    amount = price((requests_of_job if newest else requests_of_rerun)(job.chunks), prices).total
     before = price(count_requests(job), prices).total
     return {DETAIL: str(ForecastNote(1, found.ends, amount, prices.currency, before))}
 

@@ -10,6 +10,7 @@ from shared.gate import Gates, GateState
 from shared.ledger import CLOSED, JobList, Ledger, Listed, NightLine, Wanted
 from shared.operating.audit import AuditTable
 from shared.operating.forecast import DETAIL, ForecastNote, Happened, read_note
+from shared.operating.gate_acts import find_opener
 from shared.operating.night_acts import add_bills
 from shared.usage import Prices, bill_of
 
@@ -43,10 +44,14 @@ class ForecastCheck:
     ledger: Ledger
 
     def find(self, gate: str, state: GateState) -> ForecastNote | None:
-        """Return the forecast that was noted with the last opening. One request, and none for a gate that never opened."""
+        """Return the forecast that was noted with the last opening, or with its plan.
+
+        One request, or two in the first week of a month. None for a gate that never opened.
+        """
         if state.at is None:
             return None
-        return read_note(self.audit.find_detail(DETAIL, state.at, gate, f"done: epoch {state.epoch},"))
+        act = find_opener(self.audit.list_about(gate, state.at), state)
+        return read_note(act.details.get(DETAIL)) if act else None
 
     def check(self, gate: str, state: GateState, prices: Prices) -> tuple[ForecastNote, Happened] | None:
         """Compare the forecast of the last opening. None: it had none.

@@ -6,7 +6,7 @@ The list has the ETag of each blob. A reader that is kept reads a gate's blob ag
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -121,6 +121,7 @@ class Operator:
         why: str = "",
         once: bool = False,
         prepare: Callable[[Opening, int], object] | None = None,
+        forecast: Mapping[str, str] | None = None,
         seen: Reading | None = None,
         named: ActKey | None = None,
     ) -> GateActResult:
@@ -128,12 +129,12 @@ class Operator:
 
         It may come before the next one of a timetable, which goes on after it, and not after that one.
 
-        `prepare`: gets the opening and the gate's epoch inside the audited act. `seen`, `named`: as of `open`.
+        `prepare`: gets the opening and the gate's epoch inside the audited act. `forecast`, `seen`, `named`: as of `open`.
         """
         now = self._clock.now()
         opening = Opening(at=at.replace(microsecond=0), by=by, why=why, once=once)
         _check_schedule(gate, opening.at, now)
-        details = {"at": timestamp(opening.at) or "", **({"once": "yes"} if once else {})}
+        details = {"at": timestamp(opening.at) or "", **({"once": "yes"} if once else {}), **(forecast or {})}
         with self._audit.record(AuditedAct(by, "gate open", check_name(gate), why, details), named) as command:
             if prepare:
                 # Before the opening: what no opening follows is given up again, an opening without it would be slow.
@@ -227,6 +228,18 @@ def _result(changed: Changed) -> str:
     state = "open" if changed.after.is_open else "closed"
     planned = f", opens at {timestamp(changed.after.scheduled.at)}" if changed.after.scheduled else ""
     return f"done: epoch {changed.after.epoch}, {state}{planned}"
+
+
+def find_opener(acts: Iterable[AuditedAct], state: GateState) -> AuditedAct | None:
+    """Return the act that opened the gate last, or planned that opening, of acts that come the newest first."""
+    opened = f"done: epoch {state.epoch}, open"
+    # Whole seconds, as plans have them: so texts compare as the moments do.
+    until = timestamp(state.at and state.at.replace(microsecond=0)) or ""
+    for act in acts:
+        is_plan = act.result.startswith("done:") and "at" in act.details and act.details["at"] <= until
+        if act.result.startswith(opened) or is_plan:
+            return act
+    return None
 
 
 _NOTHING: Final = HeldSummary(0, None)

@@ -200,7 +200,7 @@ class JobOperator:
                 f"could not rerun job {job_id!r}: {len(before)} processes of before {_KNOW_RERUNS} work now, and take the "
                 "results of the run before for those of the new one: wait until they are gone; nothing was done"
             )
-        foretold = {} if newest else forecast_rerun(job, fleet, load_prices(), now)
+        foretold = forecast_rerun(job, fleet, load_prices(), now, newest=bool(newest))
         with self.audit.record(AuditedAct(by, "job rerun", job_id, why, foretold), named) as command, counting():
             # The tick looks at a job that has ended no more, and would take a pointer that is due for one to its end.
             later = Pointer(WAIT_POINTER if newest else JOB_POINTER, now + GRACE, job_id)
@@ -343,7 +343,8 @@ class JobReader:
         begun = next((one.at for one in job.story if job.run_from and one.revision == job.run_from), None)
         if begun is None:
             return None
-        note = read_note(self.audit.find_detail(DETAIL, begun, job.job, f"revision {job.run_from},"))
+        acts, result = self.audit.list_about(job.job, begun), f"revision {job.run_from},"
+        note = next((read_note(one.details.get(DETAIL)) for one in acts if one.result.startswith(result)), None)
         return None if note is None else check_rerun(job, note, load_prices())
 
     def list_refused(self, job_id: str) -> list[Entry]:

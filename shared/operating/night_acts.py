@@ -10,16 +10,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 from shared.azure import Charge
-from shared.errors import JobStateError
+from shared.errors import JobStateError, TooManyHaltsError
 from shared.ledger import CLOSED, Job, JobState, NightLine, is_failed_entirely, read_progress
+from shared.operating.audit import ActKey
+from shared.operating.erase_acts import JobEraser
 from shared.operating.job_acts import JobOperator
 from shared.usage import Prices, add, price, take_counts
 
 #: Jobs of one act. So many may be halted at a time, too.
 MOST_ACTS: Final = 500
+#: Seconds for which an act removes the blobs and rows of one job. Then the tick goes on.
+REMOVES_FOR: Final = 2.0
 
 
 class NightAct(StrEnum):
@@ -28,6 +33,8 @@ class NightAct(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     STOP = "stop"
+    RERUN = "rerun"
+    ERASE = "erase"
 
 
 #: The states of the jobs that an act is for. What waits for others is paused and stopped first, so that nothing starts meanwhile.
@@ -36,6 +43,8 @@ _MEANT: Final = {
     NightAct.PAUSE: _OPEN,
     NightAct.RESUME: (JobState.PAUSED,),
     NightAct.STOP: (*_OPEN, JobState.PAUSED, JobState.FINISHING),
+    NightAct.RERUN: (JobState.COMPLETE, JobState.COMPLETED_WITH_PARKED, JobState.UNBALANCED, JobState.STOPPED),
+    NightAct.ERASE: tuple(state for state in JobState if state is not JobState.ERASED),
 }
 #: The gravest first.
 _GRAVITY: Final = (
@@ -97,23 +106,47 @@ def explain_line(line: NightLine, lines: Sequence[NightLine]) -> str:
 def choose_jobs(lines: Sequence[NightLine], act: NightAct) -> list[str]:
     """Return the jobs that an act is for, in the order in which it takes them."""
     meant = _MEANT[act]
+    if act in {NightAct.RERUN, NightAct.ERASE}:
+        # Again after those that it is made from; gone before those that it was made from.
+        steps = put_in_order(lines) if act is NightAct.RERUN else reversed(put_in_order(lines))
+        return [one.listed.job for step in steps for one in step if one.listed.state in meant]
     chosen = [one.listed for one in lines if one.listed.state in meant]
     return [one.job for one in sorted(chosen, key=lambda one: meant.index(one.state or JobState.HELD))]
 
 
-def act_on_night(operator: JobOperator, jobs: Sequence[str], act: NightAct, *, by: str, why: str) -> Iterator[Acted]:
-    """Act on these jobs, and yield what came of each. What cannot be done to one stops none of the others."""
-    verbs: dict[NightAct, Callable[..., Job]] = {
-        NightAct.PAUSE: operator.pause,
-        NightAct.RESUME: operator.resume,
-        NightAct.STOP: operator.stop,
-    }
-    for job in jobs[:MOST_ACTS]:
-        try:
-            yield Acted(job, f"is {verbs[act](job, by=by, why=why).state.value}", is_done=True)
-        except JobStateError as refusal:
-            # It has come further than the night's row says.
-            yield Acted(job, str(refusal), is_done=False)
+@dataclass(frozen=True, slots=True)
+class NightOperator:
+    """Acts on the jobs of a night, one by one."""
+
+    operator: JobOperator
+    eraser: JobEraser
+
+    def act(
+        self, jobs: Sequence[str], act: NightAct, *, by: str, why: str, named: ActKey | None = None
+    ) -> Iterator[Acted]:
+        """Act on these jobs, and yield what came of each. What cannot be done to one stops none of the others.
+
+        `named`: see AuditTable.record; the act on each job has a name of its own by it.
+        """
+        for number, job in enumerate(jobs[:MOST_ACTS]):
+            name = named and ActKey(named.at, f"{named.nonce}-{number:03}")
+            try:
+                found = self._verb(act, jobs)(job, by=by, why=why, named=name)
+            except (JobStateError, TooManyHaltsError) as refusal:
+                # It has come further than the night's row says.
+                yield Acted(job, str(refusal), is_done=False)
+            else:
+                yield Acted(job, f"is {found.state.value}", is_done=True)
+
+    def _verb(self, act: NightAct, jobs: Sequence[str]) -> Callable[..., Job]:
+        verbs: dict[NightAct, Callable[..., Job]] = {
+            NightAct.PAUSE: self.operator.pause,
+            NightAct.RESUME: self.operator.resume,
+            NightAct.STOP: self.operator.stop,
+            NightAct.RERUN: self.operator.rerun,
+            NightAct.ERASE: partial(self.eraser.erase, also=jobs, seconds=REMOVES_FOR),
+        }
+        return verbs[act]
 
 
 @dataclass(frozen=True, slots=True)

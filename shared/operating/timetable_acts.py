@@ -9,8 +9,9 @@ which the next tick does the rest:
 4. The pointer that led here goes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeAlias
 
 from shared.clock import Clock
@@ -56,6 +57,8 @@ class Timetabler:
     pending: PendingTable
     audit: AuditTable
     warm: WarmUp
+    #: The forecast of opening a gate at a time, for the audit.
+    foretell: Callable[[str, datetime], Mapping[str, str]]
     clock: Clock
 
     def set(self, gate: str, row: TimetableRow) -> TimetableResult:
@@ -108,7 +111,13 @@ class Timetabler:
             opening = timetable.opening(step.at)
             prepare = self.warm(gate, row)
             outcome = self.operator.schedule(
-                gate, opening.at, by=opening.by, why=opening.why, once=True, prepare=prepare
+                gate,
+                opening.at,
+                by=opening.by,
+                why=opening.why,
+                once=True,
+                prepare=prepare,
+                forecast=self.foretell(gate, opening.at),
             )
             if outcome.after.scheduled != opening or self.timetables.read().get(gate) != row:
                 # A person was faster, with an opening or with another timetable. The next tick decides about that.

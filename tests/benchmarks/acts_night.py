@@ -22,6 +22,7 @@ from tests.chaos.stack import Killer
 from tools.local.stack import Stack, StackOptions, running
 
 STAGES: Final = ("rate", "invoice", "report")
+BACKWARDS: Final = ("rate-2", "invoice-2", "report-2")
 KILLS: Final = 20
 #: Seconds from the end of one stage to the first `map` of the next, with hints and without.
 HINTED, UNHINTED = 2.0, 660.0
@@ -41,13 +42,27 @@ class Night:
     def submit(self, items: int, stages: Sequence[str] = STAGES) -> None:
         """Submit the stages, the first one behind a gate, and open that when each knows whom it waits for."""
         with Publisher.connect(self.connections) as publisher:
-            some = ({"number": n, "account": f"a-{n % 500}", "units": n % 97} for n in range(items))
-            publisher.submit(job=stages[0], workload="rated", transactions=some, sums=("units",), gate=stages[0])
-            self._wait_for(lambda: self._is_held(stages[0]), f"{stages[0]} is not held")
+            self._submit_first(publisher, items, stages[0], stages[0])
             for before, name in pairwise(stages):
-                publisher.submit_jobs(job=name, workload="rated", jobs=[before], sums={"units": "units"})
-                self._wait_for(lambda name=name: self._is_held(name), f"{name} does not wait")
+                self._submit_next(publisher, before, name)
         self.stores.gate_operator.open(stages[0], by="bench")
+
+    def submit_backwards(self, items: int, stages: Sequence[str] = STAGES) -> None:
+        """Submit the last stage first, and the first one last: each waits for a job that was not accepted yet."""
+        with Publisher.connect(self.connections) as publisher:
+            for before, name in reversed(list(pairwise(stages))):
+                self._submit_next(publisher, before, name)
+            self._submit_first(publisher, items, stages[0])
+
+    def _submit_first(self, publisher: Publisher, items: int, name: str, gate: str | None = None) -> None:
+        some = ({"number": n, "account": f"a-{n % 500}", "units": n % 97} for n in range(items))
+        publisher.submit(job=name, workload="rated", transactions=some, sums=("units",), gate=gate)
+        if gate:
+            self._wait_for(lambda: self._is_held(name), f"{name} is not held")
+
+    def _submit_next(self, publisher: Publisher, before: str, name: str) -> None:
+        publisher.submit_jobs(job=name, workload="rated", jobs=[before], sums={"units": "units"})
+        self._wait_for(lambda: self._is_held(name), f"{name} does not wait")
 
     def _is_held(self, name: str) -> bool:
         job = self.stores.ledger.read(name)
@@ -63,7 +78,10 @@ class Night:
     def wait(self, stages: Sequence[str] = STAGES) -> None:
         """Wait until the last stage has ended."""
         last = stages[-1]
-        self._wait_for(lambda: self.job(last).state in FINISHED, f"{last} has not ended")
+        self._wait_for(
+            lambda: (job := self.stores.ledger.read(last)) is not None and job.state in FINISHED,
+            f"{last} has not ended",
+        )
 
     def job(self, name: str) -> Job:
         """Return a stage's row."""
@@ -144,9 +162,15 @@ def follow(items: int) -> Iterator[Row]:
         night.wait(("warm", "warm-2"))
         night.submit(items)
         night.wait()
-        found = night.waits()
+        yield _begins("night: the next stage begins after the end of one", night.waits())
+        night.submit_backwards(items, BACKWARDS)
+        night.wait(BACKWARDS)
+        yield _begins("night: the same, submitted from the last stage to the first", night.waits(BACKWARDS))
+
+
+def _begins(what: str, found: Sequence[float]) -> Row:
     said = ", ".join(f"{seconds:.1f} s" for seconds in found)
-    yield Row("night: the next stage begins after the end of one", said, f"{HINTED:g} s", max(found) <= HINTED)
+    return Row(what, said, f"{HINTED:g} s", max(found) <= HINTED)
 
 
 def follow_without_hints(items: int) -> Iterator[Row]:

@@ -27,8 +27,9 @@ from tests.faults.scenarios import ACT_SCENARIOS, SCENARIOS
 
 #: A third of a run on a real storage is waiting for a hidden message.
 REAL_WORKERS, MEMORY_WORKERS = 4, 2
-#: Seconds without any result after which a run stands still; below pytest's limit for a test.
-SILENCE = 120
+#: Seconds without any result after which a run stands still: below pytest's limit for a test, and that of a command, which
+#: waits for the processor where others work. So many of the tasks that are left are named.
+SILENCE, LONG_SILENCE, NAMED = 120, 1_800, 5
 #: Waits of which only what follows them matters here; and what would make the order of requests a matter of luck.
 SHORTCUTS = {
     "shared.azure.connections.PAUSE": 0.001,
@@ -136,9 +137,10 @@ def outcomes(tasks, where=None, seconds=None, *, recovers=True):
         found = pool.imap_unordered(partial(work, recovers=recovers), tasks, chunksize=1)
         while left.total():
             try:
-                done = found.next(timeout=SILENCE)
+                done = found.next(timeout=SILENCE if seconds is None else LONG_SILENCE)
             except multiprocessing.TimeoutError:
-                raise AssertionError(f"nothing for {SILENCE} s; not done: {', '.join(map(again, +left))}") from None
+                some = ", ".join(map(again, list(+left)[:NAMED]))
+                raise AssertionError(f"nothing for so long; {left.total()} are not done: {some}") from None
             left[done[0]] -= 1
             yield done
             if stopping.is_set() or (end and time.monotonic() > end):

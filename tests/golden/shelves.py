@@ -698,6 +698,22 @@ class Waiting(SmallJobs):
         return *jobs, _unstamped(pointer)
 
 
+class Awaited(SmallJobs):
+    """The names of those that wait for a job which was not accepted yet. By its row they are read."""
+
+    values = v.AWAITED
+
+    def write(self, connections, stored):
+        job, *names = stored
+        for name in names:
+            self._ledger(connections).name_waiter(job, name)
+
+    def read(self, connections):
+        job = self.values[0]
+        new = p.Job(job=job, content_hash=v.SHA, workload="sales", accepted_at=v.LATER)
+        return job, *self._ledger(connections).insert(new)[0].waiters
+
+
 class Reruns(Sounded):
     """A job that runs again: its row, a row of the new run, the plan of its finish, and the totals of both runs."""
 
@@ -999,7 +1015,7 @@ SHELVES = {
     for shelf in (
         Jobs, SmallJobs, Lines, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, PutOff, CauseSums, Over,
         Fleet, Diary, Audit, Replays, Picked, Totals,
-        Plans, Results, SoFar, SoFarLines, Segments, Slices, Spans, Sounded, Needs, Hours, Asides, Bounded, Halted, Erased, Waiting, Nights, Reruns, Growing, Ranged, Outputs, Gates, Timetables, Sequences, Rules,
+        Plans, Results, SoFar, SoFarLines, Segments, Slices, Spans, Sounded, Needs, Hours, Asides, Bounded, Halted, Erased, Waiting, Awaited, Nights, Reruns, Growing, Ranged, Outputs, Gates, Timetables, Sequences, Rules,
     )
 }  # fmt: skip
 _ZSTD = b"\x28\xb5\x2f\xfd"

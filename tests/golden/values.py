@@ -535,6 +535,9 @@ WAITING = (
     p.Pointer("wait", NOON + timedelta(minutes=1), "team-a~invoice", note="2"),
 )
 
+#: A job that was not accepted yet, and those that wait for it.
+AWAITED = ("team-a~rate-9", "team-a~invoice", "team-a~report")
+
 #: A job that runs again: its row, the row of a chunk of the new run, the finish plan, and totals of both runs.
 RERUN = (
     replace(

@@ -36,6 +36,8 @@ class Rules:
     hints_from_the_written_row: bool = True
     #: A buried job says in which state it had ended.
     tombstones_say_how: bool = True
+    #: A row begins with the names that were left before it.
+    rows_begin_with_names: bool = True
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,17 @@ class Scope:
     others: int = 2
     walkers: int = 2
     is_quiet: bool = False
+    #: Whether the others are accepted only later.
+    is_first: bool = False
 
 
 class Other(NamedTuple):
-    """A job that is waited for: its state, whether the name is in its row, and the version of the row."""
+    """A job that is waited for: its state, whether the name is in its row, and the version of the row.
 
-    state: JobState = JobState.RUNNING
+    Without a state it was not accepted yet, and a row of names stands for it.
+    """
+
+    state: JobState | None = JobState.RUNNING
     is_named: bool = False
     ended: str | None = None
     version: int = 0
@@ -79,23 +86,26 @@ def row_of(state, is_named, ended):
 
 
 def _row(other):
-    return row_of(other.state, other.is_named, other.ended)
+    return None if other.state is None else row_of(other.state, other.is_named, other.ended)
 
 
 def first_state(scope):
     """The waiter's row is there, and its first walk is due: that of its acceptance."""
-    return State((Other(),) * scope.others, (None,) * scope.walkers)
+    return State((Other(None if scope.is_first else JobState.RUNNING),) * scope.others, (None,) * scope.walkers)
 
 
 def ends(rules, state, index):
-    """Yield what a request of whoever ends or buries a job can lead to."""
+    """Yield what a request of whoever accepts, ends or buries a job can lead to."""
 
     def going_on(other, hints=0):
         others = replaced(state.others, index, other._replace(version=other.version + 1, ending=-1))
         return state._replace(others=others, hints=min(2, state.hints + hints))
 
     other = state.others[index]
-    if other.state is JobState.COMPLETE:
+    if other.state is None:
+        is_named = other.is_named and rules.rows_begin_with_names
+        yield going_on(other._replace(state=JobState.RUNNING, is_named=is_named))
+    elif other.state is JobState.COMPLETE:
         buried = bury(_row(other))
         yield going_on(other._replace(state=buried.state, ended=buried.ended if rules.tombstones_say_how else None))
     elif other.state is JobState.RUNNING and other.ending < 0 and not rules.hints_from_the_written_row:
@@ -136,8 +146,9 @@ def _writes(rules, state, number):
     """Return the state after a walker decided by what it has read, and wrote the name if it must."""
     at, read = state.walkers[number]
     other = state.others[at]
-    wanted = add_waiter(_row(read), "waiter", is_source=False)
-    judged, is_written = _row(read), wanted is not _row(read)
+    judged = _row(read)
+    wanted = judged and add_waiter(judged, "waiter", is_source=False)
+    is_written = wanted is not judged if judged else not read.is_named
     if is_written and other.version != read.version and rules.writes_conditionally:
         # Refused: it reads again.
         return state._replace(walkers=replaced(state.walkers, number, (at, None)))
@@ -145,14 +156,14 @@ def _writes(rules, state, number):
         named = other._replace(is_named=True, version=other.version + 1)
         state = state._replace(others=replaced(state.others, at, named))
     is_passed = judge_predecessor(judged).standing is Passage.PASSED
-    if is_passed or (bool(judged.waiters) and not rules.believes_the_state):
+    if is_passed or (judged is not None and bool(judged.waiters) and not rules.believes_the_state):
         return state._replace(walkers=replaced(state.walkers, number, (at + 1, None)))
     return state._replace(walkers=replaced(state.walkers, number, None), at=max(state.at, at))
 
 
 def judge(scope, state):
     """Return the harm of a state, or nothing."""
-    have_ended = all(other.state is not JobState.RUNNING for other in state.others)
+    have_ended = all(other.state not in {None, JobState.RUNNING} for other in state.others)
     if state.started:
         return "" if have_ended else "early"
     if not have_ended or state.hints or any(state.walkers):

@@ -1,10 +1,11 @@
 """The forecast of an opening: it is noted with the act, and what happened is beside it; the price is near the bill."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
 
+from shared.gate import TimetableRow
 from shared.operating import describe_check
 from shared.operating.forecast import DETAIL, ForecastNote, note_forecast, read_note
 from shared.usage import bill_of, count_requests, load, price
@@ -70,6 +71,28 @@ def test_what_happened_is_said_beside_the_forecast(app):
     assert describe_check(note, happened) == (
         f"forecast no end, {note.amount:.7f} USD; happened {happened.ended_at:%H:%M:%S}, {happened.amount:.7f} USD"
     )
+    app.stores.gate_operator.close(GATE, by="ann")
+    app.stores.gate_operator.open(GATE, by="ann")
+    assert check(app) is None
+
+
+@pytest.mark.parametrize("by_timetable", [False, True])
+def test_a_planned_opening_is_foretold_when_it_is_planned(app, by_timetable):
+    """Also over the end of a month. What happened is beside it, and an opening by hand after it has no forecast."""
+    app.clock.advance(seconds=(datetime(2026, 11, 30, 20, tzinfo=UTC) - app.clock.now()).total_seconds())
+    hold(app, 3, 2)
+    at = datetime(2026, 12, 1, 2, tzinfo=UTC)
+    if by_timetable:
+        row = TimetableRow(line="0 2 * * *", zone="UTC", minutes=None, by="ann", why="", set_at=app.clock.now())
+        app.stores.build_timetabler(None).set(GATE, row)
+    else:
+        noted = app.stores.gate_forecaster.foretell(GATE, at)
+        app.stores.gate_operator.schedule(GATE, at, by="ann", once=True, forecast=noted)
+    app.clock.advance(hours=6, minutes=1)
+    tick(app, 3)
+    note, happened = check(app)
+    assert (note.jobs, happened.jobs, happened.ended) == (2, 2, 2)
+    assert note.amount == pytest.approx(happened.amount, rel=Decimal("0.25"))
     app.stores.gate_operator.close(GATE, by="ann")
     app.stores.gate_operator.open(GATE, by="ann")
     assert check(app) is None

@@ -3,7 +3,7 @@
 import pytest
 
 from shared.ledger import JobState
-from shared.operating import NightAct, act_on_night, choose_jobs, explain_line, judge_night, put_in_order, sum_up
+from shared.operating import NightAct, choose_jobs, explain_line, judge_night, put_in_order, sum_up
 from shared.operating.descent import describe_sources, describe_waiting, list_made_from
 from shared.operating.night_acts import _GRAVITY
 from shared.usage import bill_of, load
@@ -108,9 +108,7 @@ def test_all_jobs_of_a_night_are_paused_resumed_and_stopped(rated):
 
     def act(what):
         jobs = choose_jobs(read(rated), what)
-        return [
-            one.job for one in act_on_night(rated.stores.job_operator, jobs, what, by="ann", why="wrong") if one.is_done
-        ]
+        return [one.job for one in rated.stores.night_operator.act(jobs, what, by="ann", why="wrong") if one.is_done]
 
     assert act(NightAct.PAUSE) == ["invoice", "rate-1", "rate-2"]
     assert judge_night(read(rated)) == "paused"
@@ -122,12 +120,34 @@ def test_all_jobs_of_a_night_are_paused_resumed_and_stopped(rated):
     assert act(NightAct.STOP) == []
 
 
+def test_a_night_runs_again_from_its_sources_on_and_is_erased_from_its_end(rated):
+    """What is made from others waits for their new revisions; what others were made from goes after these."""
+    rated.run()
+    assert {rated.state(job) for job in ("rate-1", "rate-2", "invoice")} == {JobState.COMPLETE}
+
+    def act(what):
+        rated.world.clock.advance(seconds=11)
+        jobs = choose_jobs(read(rated), what)
+        acted = list(rated.stores.night_operator.act(jobs, what, by="ann", why="wrong"))
+        assert all(one.is_done for one in acted), acted
+        return [one.job for one in acted]
+
+    assert act(NightAct.RERUN) == ["rate-1", "rate-2", "invoice"]
+    assert (rated.state("invoice"), rated.read("invoice").waits[:1]) == (JobState.HELD, ("rate-1",))
+    rated.run()
+    rated.tick()
+    assert [rated.state(job) for job in ("rate-1", "rate-2", "invoice")] == [JobState.COMPLETE] * 3
+    assert dict(rated.read("invoice").used) == {job: rated.read(job).revision for job in ("rate-1", "rate-2")}
+    assert act(NightAct.ERASE) == ["invoice", "rate-1", "rate-2"]
+    assert act(NightAct.ERASE) == []
+
+
 def test_an_act_takes_so_many_jobs_and_leaves_the_others(rated, monkeypatch):
     """A page of the fleet's rows has room for so many halts."""
     monkeypatch.setattr("shared.operating.night_acts.MOST_ACTS", 2)
     rated.run("work-00")
     jobs = choose_jobs(read(rated), NightAct.PAUSE)
-    acted = list(act_on_night(rated.stores.job_operator, jobs, NightAct.PAUSE, by="ann", why="wrong"))
+    acted = list(rated.stores.night_operator.act(jobs, NightAct.PAUSE, by="ann", why="wrong"))
     assert len(acted) == 2
     assert len(choose_jobs(read(rated), NightAct.PAUSE)) == 1
 

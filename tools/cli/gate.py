@@ -130,14 +130,16 @@ def open_gate(  # noqa: C901, PLR0913 - each option of the command is an argumen
         if not yes:
             typer.confirm(_question(stores, name, held, at), abort=True, err=True)
         try:
+            noted = stores.gate_forecaster.note(name, held, load_prices(), at or stores.clock.now())
             if at is None:
-                noted = stores.gate_forecaster.note(name, held, load_prices(), stores.clock.now())
                 outcome = stores.gate_operator.open(name, by=by, why=why, once=once, seed=seed, forecast=noted)
             else:
                 if cold:
                     records_of(stores).drop(name)
                 prepare = partial(records_of(stores).plan, name, warm.request) if warm else None
-                outcome = stores.gate_operator.schedule(name, at, by=by, why=why, once=once, prepare=prepare)
+                outcome = stores.gate_operator.schedule(
+                    name, at, by=by, why=why, once=once, prepare=prepare, forecast=noted
+                )
         except ScheduleRefusedError as error:
             end(str(error), WRONG_CALL)
         # After the signal: the app makes it meanwhile, unless this is faster.

@@ -13,7 +13,6 @@ from shared.ledger import NightLine, describe_state
 from shared.operating import (
     MOST_ACTS,
     NightAct,
-    act_on_night,
     choose_jobs,
     describe_check,
     explain_line,
@@ -37,13 +36,24 @@ from tools.cli.options import (
 from tools.cli.screen import Screen, clean
 
 app = typer.Typer(
-    help="Nights: jobs that share a name. Look at them together, pause, resume or stop them.\n\nStatus: 0 done or so "
+    help="Nights: jobs that share a name. Look at them together, pause, resume, stop, rerun or erase them.\n\nStatus: 0 done or so "
     "already, 1 there is no such night or a job refused, 2 the call makes no sense.",
     no_args_is_help=True,
 )
 NightArgument = Annotated[str, typer.Argument(help="The name of the night; of a room ROOM~NIGHT.", metavar="NIGHT")]
 #: An act asks before it ends anything for good.
-_PAST: Final = {NightAct.PAUSE: "paused", NightAct.RESUME: "resumed", NightAct.STOP: "stopped"}
+_PAST: Final = {
+    NightAct.PAUSE: "paused",
+    NightAct.RESUME: "resumed",
+    NightAct.STOP: "stopped",
+    NightAct.RERUN: "begun again",
+    NightAct.ERASE: "erased",
+}
+_QUESTIONS: Final = {
+    NightAct.STOP: "end for good, unpublished: stop them?",
+    NightAct.RERUN: "run again with the deployed code, those that wait for others after these: go on?",
+    NightAct.ERASE: "lose all that is theirs, for good: erase them?",
+}
 
 
 @app.command("list", context_settings=FORMER_NAMES)
@@ -140,6 +150,32 @@ def stop_night(
     _act(night, NightAct.STOP, by, why, settings, yes=yes)
 
 
+@app.command("rerun")
+def rerun_night(
+    night: NightArgument,
+    by: ByOption,
+    why: Annotated[str, typer.Option(help="Why they run again, for the audit.", metavar="TEXT")],
+    settings: SettingsOption = None,
+    *,
+    yes: YesOption = False,
+) -> None:
+    """Run all jobs of a night again that have ended. One that is made from others waits for their new revisions."""
+    _act(night, NightAct.RERUN, by, why, settings, yes=yes)
+
+
+@app.command("erase")
+def erase_night(
+    night: NightArgument,
+    by: ByOption,
+    why: Annotated[str, typer.Option(help="Why they go, for the audit.", metavar="TEXT")],
+    settings: SettingsOption = None,
+    *,
+    yes: YesOption = False,
+) -> None:
+    """Remove everything of all jobs of a night for good, those that are made from others first."""
+    _act(night, NightAct.ERASE, by, why, settings, yes=yes)
+
+
 def _act(  # noqa: PLR0913 - who does what to which night, and why
     night: str, act: NightAct, by: str, why: str, settings: SettingsOption, *, yes: bool
 ) -> None:
@@ -148,12 +184,9 @@ def _act(  # noqa: PLR0913 - who does what to which night, and why
         lines = _read(stores, night)
         jobs = choose_jobs(lines, act)
         if not yes and jobs:
-            typer.confirm(
-                f"{len(jobs):,} of {len(lines):,} jobs of night {night} end for good, unpublished: stop them?",
-                abort=True,
-            )
+            typer.confirm(f"{len(jobs):,} of {len(lines):,} jobs of night {night} {_QUESTIONS[act]}", abort=True)
         refused = 0
-        for acted in act_on_night(stores.job_operator, jobs, act, by=by, why=why):
+        for acted in stores.night_operator.act(jobs, act, by=by, why=why):
             refused += not acted.is_done
             typer.echo(clean(f"{acted.job} {acted.words}").plain, err=not acted.is_done)
     done, left = min(len(jobs), MOST_ACTS) - refused, max(0, len(jobs) - MOST_ACTS)

@@ -62,6 +62,7 @@ ROUTES: Final = (
     Route("/gate/<gate>/close", "close_gate", gates.close_gate, "POST"),
     Route("/gate/<gate>/plan", "plan", gates.plan_opening, "POST"),
     Route("/need/<kind>/<about>/done", "end_need", needs.end_need, "POST"),
+    Route("/night/<night>/<act>", "night_act", nights.act_on_night, "POST"),
     Route("/job/<job>/pause", "pause", jobs.pause_job, "POST"),
     Route("/job/<job>/stop", "stop", jobs.stop_job, "POST"),
     Route("/job/<job>/rerun", "rerun", jobs.rerun_job, "POST"),

@@ -1,18 +1,32 @@
-"""Nights: the latest ones, and one with its jobs in the order in which they wait for each other."""
+"""Nights: the latest ones, and one with its jobs in the order in which they wait for each other, and acts on all of them."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Final
 
-from werkzeug.exceptions import NotFound
+from werkzeug.exceptions import BadRequest, NotFound
 
+from capabilities.console.acts import read_form
 from capabilities.console.visit import Page, Visit
 from shared.ledger import CLOSED, NightLine
-from shared.operating import JobRow, describe_check, explain_line, put_in_order, row_of_job, sum_up
+from shared.operating import (
+    JobRow,
+    NightAct,
+    choose_jobs,
+    describe_check,
+    explain_line,
+    put_in_order,
+    row_of_job,
+    sum_up,
+)
 
 #: Nights of the list, each a request.
 _MOST_LISTED: Final = 20
 #: Jobs of a step that its box names. The table has all.
 _MOST_NAMED: Final = 8
+#: A post begins no act on a further job after this time.
+_ACTS_FOR: Final = timedelta(seconds=20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +53,15 @@ class _Line:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """An act that may be done, and what it would do it to."""
+
+    act: str
+    jobs: int
+    items: int
+
+
 def show_nights(visit: Visit) -> Page:
     """Show the latest nights, the newest first. One request, and one for each."""
     jobs, prices = visit.view.stores.job_list, visit.view.prices
@@ -60,13 +83,58 @@ def show_night(visit: Visit, night: str) -> Page:
         "currency": prices.currency,
         "steps": [_draw(some, rows) for some in put_in_order(lines)],
         "lines": [_Line(rows[one.listed.job], one, explain_line(one, lines)) for one in lines],
+        "planned": _plan_acts(lines),
         "checked": [
             (gate, describe_check(note, happened))
             for gate, note, happened in stores.forecast_check.check_night(lines, prices)
         ],
     }
     is_over = all(one.listed.state in CLOSED for one in lines)
-    return Page(title=f"Night {night}", section="jobs", template="night.html", values=values, looks_again=not is_over)
+    return Page(
+        title=f"Night {night}",
+        section="jobs",
+        template="night.html",
+        values=values,
+        looks_again=not is_over,
+        acts="night_acts.html",
+    )
+
+
+def act_on_night(visit: Visit, night: str, act: str) -> Page | str:
+    """Do an act to the jobs of a night, one by one, if no job has come since the person saw it, and go to its page."""
+    if act not in {one.value for one in NightAct}:
+        raise NotFound(f"there is no act {act!r} on a night")
+    posted, lines = (
+        read_form(visit.fields, visit.person, visit.link("night_act", night=night, act=act), visit.now),
+        visit.view.stores.job_list.read_night(night),
+    )
+    if act == NightAct.ERASE and visit.fields.get("typed", "").strip() != night:
+        raise BadRequest("that is not the name of the night: go back and type it; nothing was done")
+    if posted.seen != str(len(lines)):
+        words = f"the night has {len(lines)} jobs now, and you saw {posted.seen}: nothing was done"
+        return replace(show_night(visit, night), status=409, notice=words)
+    jobs, done, refused = choose_jobs(lines, NightAct(act)), 0, list[str]()
+    acts = visit.view.stores.night_operator.act(jobs, NightAct(act), by=posted.who, why=posted.why, named=posted.named)
+    for acted in acts:
+        done += acted.is_done
+        refused += [] if acted.is_done else [acted.words]
+        if visit.view.clock.now() - visit.now >= _ACTS_FOR:
+            break
+    if done == len(jobs):
+        return visit.link("night", night=night)
+    left = len(jobs) - done - len(refused)
+    words = [
+        f"{done} of {len(jobs)} jobs: done",
+        *([f"{left} are left: do it again"] if left else []),
+        *refused[:_MOST_NAMED],
+    ]
+    return replace(show_night(visit, night), status=409, notice="; ".join(words))
+
+
+def _plan_acts(lines: Sequence[NightLine]) -> list[_Planned]:
+    sizes = {one.listed.job: one.listed.items for one in lines}
+    chosen = [(act.value, choose_jobs(lines, act)) for act in NightAct]
+    return [_Planned(act, len(jobs), sum(sizes[job] for job in jobs)) for act, jobs in chosen if jobs]
 
 
 def _draw(lines: list[NightLine], rows: dict[str, JobRow]) -> _Step:
