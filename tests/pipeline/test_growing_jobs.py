@@ -5,6 +5,7 @@ import io
 import json
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -136,6 +137,27 @@ def tick(app, minutes=11):
     app.clock.advance(minutes=minutes)
     app.app.tick()
     app.work_off()
+
+
+def test_a_stretch_waits_for_the_one_before_and_the_end_may_come_twice(app):
+    """Blobs may be written in any order: each is taken at its turn, and the end counts once."""
+    feed, written = Feed(app), []
+    store, feed.store = feed.store, SimpleNamespace(put=lambda *one: written.append(one))
+    for _ in range(3):
+        feed.write()
+    feed.end()
+    for number, taken in ((0, 1), (2, 1), (3, 1), (1, 3)):
+        store.put(*written[number])
+        feed.drop()
+        app.work_off()
+        assert app.read(JOB).stretches == taken
+    job = app.read(JOB)
+    store.put(*written[3])
+    feed.drop()
+    app.work_off()
+    again = app.read(JOB)
+    assert (job.state, job.totals.accepted.items) == (JobState.COMPLETE, 3 * EACH)
+    assert (again.state, again.revision, again.totals) == (job.state, job.revision, job.totals)
 
 
 def test_a_lost_message_is_made_up_for_by_the_tick(app):
