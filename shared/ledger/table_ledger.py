@@ -326,15 +326,21 @@ class JobList:
 
 
 _BAD_REQUEST: Final = 400
+#: Stands for the numbers of a job in stretches: no number is as small.
+_APART: Final = -1
 
 
 def _entity(job: Job) -> Entity:
     news = "end" if job.state in CLOSED else "open"
     row: Entity = {"PartitionKey": _month(job.accepted_at), "RowKey": f"{_moment(job.accepted_at)}|{job.job}"}
     row |= {column.stored.format(news=news): column.pack(job) for column in JOB_COLUMNS}
-    # Those of stretches do not adjoin, and numbers of other jobs are between them.
-    if job.id_base is not None and job.stretches < 2:
-        numbers = {"first_id": job.id_base, "last_id": job.id_base + job.items - 1}
+    if job.id_base is not None:
+        # Those of stretches do not adjoin, and numbers of other jobs are between them: what the line said of the first one goes.
+        adjoin = job.stretches < 2
+        numbers = {
+            "first_id": job.id_base if adjoin else _APART,
+            "last_id": job.id_base + job.items - 1 if adjoin else _APART,
+        }
         row |= {name: EntityProperty(number, EdmType.INT64) for name, number in numbers.items()}
     # What filters go by. After a slow writer it is behind until the next news, and a page leaves such a job out.
     row["state"] = job.state.value
@@ -352,6 +358,7 @@ def _read_line(entity: Mapping[str, Any]) -> Listed:
         # Of a revision before this one.
         values.pop("finished_at", None)
     first_id = entity["first_id"].value if "first_id" in entity else None
+    first_id = None if first_id == _APART else first_id
     return Listed(**values, first_id=first_id)
 
 

@@ -33,6 +33,7 @@ from shared.errors import ActStaleError, JobStateError, SignalNotSentError
 from shared.grammar import room_of
 from shared.ledger import (
     CLOSED,
+    TOMBSTONES,
     ChunkRow,
     ChunkState,
     Job,
@@ -40,6 +41,7 @@ from shared.ledger import (
     JobState,
     Ledger,
     Listed,
+    Wanted,
     Written,
     change,
     counting,
@@ -272,8 +274,8 @@ MOST_AT_THE_DOOR: Final = 1000
 ACCEPTED_BEFORE: Final = timedelta(days=1)
 #: Between the clocks of two processes.
 SKEW: Final = timedelta(minutes=5)
-#: Open jobs that are read in search of a number.
-MOST_READ: Final = 10
+#: Jobs without numbers in the list that are read in search of one, and lines of the list that are looked through for them.
+MOST_READ, MOST_LISTED = 10, 1000
 #: Queues of a job that are looked at.
 MOST_QUEUES: Final = 16
 #: States in which chunks may lie on the work queues.
@@ -392,24 +394,29 @@ def read_queue(queues: QueueServiceClient, name: str) -> QueueLook:
 
 
 def find_job_of_number(jobs: JobList, ledger: Ledger, number: int, between: tuple[datetime, datetime]) -> str | None:
-    """Return the job that has the transaction with this number, drawn in this time. Mostly one request, at most 16.
+    """Return the job that has the transaction with this number, drawn in this time. Mostly one request, at most 40.
 
-    The list has the numbers of jobs that were held or ended. Of other open ones the latest rows are read.
+    The list has the numbers of jobs that were held or ended. Of other open ones, and of those in stretches, the latest rows
+    are read.
     """
     since, before = between[0] - ACCEPTED_BEFORE, between[1] + SKEW
     if (job := jobs.find_numbered(number, since, before)) is not None:
         return job
-    unknown = [one.job for one in jobs.find_open()[0] if one.first_id is None and since <= one.accepted_at < before]
-    for name in unknown[:MOST_READ]:
-        found = ledger.read(name)
-        if (
-            found is not None
-            and found.id_base is not None
-            and found.stretches < 2
-            and 0 <= number - found.id_base < found.items
-        ):
-            return name
+    for listed in (jobs.find_open()[0], jobs.page(Wanted(since=since, before=before), MOST_LISTED).jobs):
+        unknown = (one for one in listed if one.first_id is None and one.state not in TOMBSTONES)
+        for one in islice((one for one in unknown if since <= one.accepted_at < before), MOST_READ):
+            found = ledger.read(one.job)
+            if found is not None and _has_number(ledger, found, number):
+                return one.job
     return None
+
+
+def _has_number(ledger: Ledger, job: Job, number: int) -> bool:
+    """Check whether a job has the transaction with this number. The numbers of each of its stretches adjoin."""
+    rows = ledger.stretches_of(job.job) if job.stretches > 1 else []
+    first = rows[0].before if rows else job.items
+    held = [(job.id_base, first), *((row.id_base, row.items) for row in rows)]
+    return any(base is not None and 0 <= number - base < items for base, items in held)
 
 
 def is_later(entry: Entry, job: Job | Listed) -> bool:

@@ -5,10 +5,9 @@ beside that is taken off first. One pattern finds the blocks that need nothing o
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from decimal import Decimal, localcontext
 from functools import lru_cache
-from itertools import chain
 from operator import attrgetter
 from typing import Any, Final
 
@@ -56,38 +55,61 @@ class Cutter:
         self._limits, self.check, self._step = limits, check, step
         #: The lines in frames, the text behind them, and the lines of the file that are in neither.
         self._items, self._kept, self._blank = 0, b"", before
+        #: The lines until a frame ends at the latest, however few it has then.
+        self._left = step
 
     def cut_lines(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[bytes, int]]:
         """Yield the text of each frame and its number of lines, from numbered lines without their line feeds."""
-        return self._cut(map(self._join, _runs(lines, self._limits)))
+        yield from self._cut(map(self._join, _runs(lines, self._limits)))
+        yield from self._cut([b""])
 
     def cut_file(self, pieces: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
         """Yield the text of each frame and its number of lines, from the bytes of a file."""
-        return self._cut(self._clean(pieces))
-
-    def _cut(self, texts: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
-        most, left = self._limits.frame_items, self._step
-        # The empty text at the end says that nothing follows.
-        for text in chain(texts, [b""]):
-            self._kept, at = self._kept + text, 0
-            while at < len(self._kept):
-                end, items = _find_end(self._kept, at, min(most, left), self._limits.frame_bytes)
-                if text and end == len(self._kept) and items < min(most, left):
-                    break
-                yield self._kept[at:end], items
-                self._items += items
-                at, left = end, left - items or self._step
-            self._kept = self._kept[at:]
-
-    def _clean(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        is_plain = _plain(self._limits.line_bytes).fullmatch
         begins = self._blank == 0
         for number, block in enumerate(_blocks(pieces, self._limits)):
-            may_be_marked = begins and number == 0 and block.startswith(MARKS)
-            if self.check.is_done and not may_be_marked and b"\r" not in block and is_plain(block):
-                yield block
-            else:
-                yield from self._clean_closely(block)
+            may_be_marked, rest = begins and number == 0 and block.startswith(MARKS), block
+            if self.check.is_done and not may_be_marked and b"\r" not in block:
+                rest = yield from self._cut_plain(block)
+            if rest:
+                yield from self._cut(self._clean_closely(rest))
+        yield from self._cut([b""])
+
+    def _cut(self, texts: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
+        """Yield the frames that are full. The empty text says that nothing follows."""
+        for text in texts:
+            self._kept, at = self._kept + text, 0
+            while at < len(self._kept):
+                end, items = _find_end(self._kept, at, self._most, self._limits.frame_bytes)
+                if text and end == len(self._kept) and items < self._most:
+                    break
+                yield self._kept[at:end], items
+                self._count(items)
+                at = end
+            self._kept = self._kept[at:]
+
+    def _cut_plain(self, block: bytes) -> Generator[tuple[bytes, int], None, bytes]:
+        """Yield the frames that are full. Return what begins with a line that rules for files change, or nothing."""
+        at, kept = 0, self._kept.count(b"\n")
+        while found := _plain(self._limits.line_bytes, self._most - kept).match(
+            block, at, at + self._limits.frame_bytes - len(self._kept)
+        ):
+            items, kept = self._most, 0
+            yield self._kept + block[at : found.end()], items
+            self._count(items)
+            self._kept, at = b"", found.end()
+        rest = block[at:]
+        if not _plain(self._limits.line_bytes).fullmatch(rest):
+            return rest
+        yield from self._cut([rest] if rest else [])
+        return b""
+
+    @property
+    def _most(self) -> int:
+        return min(self._limits.frame_items, self._left)
+
+    def _count(self, items: int) -> None:
+        self._items += items
+        self._left = self._left - items or self._step
 
     def _clean_closely(self, block: bytes) -> Iterator[bytes]:
         before = self._items + self._kept.count(b"\n") + self._blank
@@ -120,10 +142,11 @@ def _exactly(lines: int) -> re.Pattern[bytes]:
     return re.compile(rb"(?:[^\n]*+\n){%d}+" % lines)
 
 
-@lru_cache
-def _plain(longest: int) -> re.Pattern[bytes]:
-    """Return the pattern of lines that none of the rules for files changes: not blank, and not too long."""
-    return re.compile(rb"(?:\S[^\n]{0,%d}+\n)*+" % (longest - 1))
+@lru_cache(maxsize=1024)
+def _plain(longest: int, lines: int | None = None) -> re.Pattern[bytes]:
+    """Return the pattern of so many lines, or any, that none of the rules for files changes: not blank, and not too long."""
+    times = b"*" if lines is None else b"{%d}" % lines
+    return re.compile(rb"(?:\S[^\n]{0,%d}+\n)%b+" % (longest - 1, times))
 
 
 def _blocks(pieces: Iterable[bytes], limits: Limits) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ from tests.faults import campaign, mutants, pairs, report
 from tests.faults.azurite_storage import AzuriteAccounts, start
 from tests.faults.orders.scenarios import ORDER_SCENARIOS
 from tests.faults.plan import MODES, Fault
-from tests.faults.scenarios import ACT_SCENARIOS, SCENARIOS, TURN_SCENARIOS, WORK_SCENARIOS
+from tests.faults.scenarios import ACT_SCENARIOS, GROWTH_SCENARIOS, SCENARIOS, TURN_SCENARIOS, WORK_SCENARIOS
 from tests.faults.sightings import ACT_STATES, OF_TWO, ORDER_STATES, STATES
 
 #: Histories tried for each that is wanted: in some the second fault comes after the end.
@@ -176,6 +176,7 @@ PARTS = {
 NAMED = {
     "work-single-faults": Family("work-", WORK_SCENARIOS, {}).single_faults,
     "turns-single-faults": Family("turns-", TURN_SCENARIOS, {}).single_faults,
+    "growth-single-faults": Family("growth-", GROWTH_SCENARIOS, {}).single_faults,
 }
 
 if __name__ == "__main__":

@@ -209,15 +209,20 @@ def grown(world, app):
     app.submit(A, GOOD, limits=STRETCHED)
 
 
-def dropped_file(world, app, gate=None):
+def dropped_file(world, app, gate=None, pack=bytes):
     """Have a large file there as any tool writes it, and the message about it."""
     first, second, *others = [json.dumps(sale).encode() for sale in GOOD]
     text = b"\xef\xbb\xbf" + first + b"\r\n\n" + second + b"\n" * 250 + b"\n".join(others)
-    world.observer().blobs.get_container_client("payloads").get_blob_client("uploads/sales").upload_blob(text)
+    world.observer().blobs.get_container_client("payloads").get_blob_client("uploads/sales").upload_blob(pack(text))
     body = {"job": A, "workload": "sales", "payload": {"blob": "uploads/sales"}, **({"gate": gate} if gate else {})}
     world.published[A] = GOOD
     queue = world.observer().queues.get_queue_client("submissions")
     queue.send_message(json.dumps({"sluice": body}), time_to_live=-1)
+
+
+def dropped_packed(world, app):
+    """Have the same file there as gzip, which cannot be read from within."""
+    dropped_file(world, app, pack=lambda text: gzip.compress(text, mtime=0))
 
 
 def cut_one_by_one(world, app):
@@ -983,6 +988,7 @@ SCENARIOS = (
     Scenario("grow, two publishers", nothing, grow_beside_another, grow_again),
     Scenario("take all stretches at once", grown, accept),
     Scenario("ranges", dropped_file, everything, world=RangedWorld),
+    Scenario("gz", dropped_packed, everything, world=RangedWorld),
     Scenario("ranges, one ahead", dropped_file, cut_one_by_one, world=RangedWorld),
     Scenario("ranges, all of it waits for turns", dropped_file, everything, world=UnfedRangedWorld),
     Scenario("ranges, then all is lost", dropped_file, accept, forgets=True, world=RangedWorld),
@@ -1217,4 +1223,10 @@ TURN_SCENARIOS = tuple(
     one
     for one in (*SCENARIOS, *ACT_SCENARIOS)
     if any(word in one.name for word in ("feed", "fed", "turn", "small job"))
+)
+#: Those of jobs that grow, by stretches of a publisher or by ranges of a file, and of a large file that does not.
+GROWTH_SCENARIOS = tuple(
+    one
+    for one in (*SCENARIOS, *ACT_SCENARIOS)
+    if one.name.startswith(("grow", "take all stretches", "ranges", "gz", "ends never"))
 )

@@ -4,12 +4,14 @@ import hashlib
 import io
 import json
 from dataclasses import replace
+from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
 from shared.ledger import read_progress
 from shared.ledger.records import JobState
-from shared.operating.job_acts import JobLook, explain_pace
+from shared.operating.job_acts import JobLook, explain_pace, find_job_of_number
 from shared.payload import Limits, StretchFields, StretchStore
 from shared.payload.frames import Framing, spool_for, write_frames
 from shared.payload.payload_store import PayloadStore
@@ -96,6 +98,26 @@ def test_it_runs_as_its_stretches_come_and_ends_with_the_end(app):
     assert job.dispatch_cursor == job.chunks == job.done
 
 
+@pytest.mark.parametrize("ends", [True, False], ids=["ended", "grows"])
+def test_each_of_its_numbers_is_found(app, ends):
+    """Between its stretches another job drew numbers. The list cannot say them, so the rows of the stretches are read."""
+    feed, other = Feed(app), Feed(app, job="other")
+    for one in (feed, other, feed):
+        one.write()
+        one.drop()
+        app.work_off()
+    if ends:
+        feed.end(2 * EACH)
+        feed.drop()
+        app.work_off()
+    job, stores = app.read(JOB), app.stores
+    (row,), now = stores.ledger.stretches_of(JOB), app.clock.now()
+    wanted = {job.id_base: JOB, row.id_base - 1: "other", row.id_base + EACH - 1: JOB, row.id_base + EACH: None}
+    between = now - timedelta(minutes=5), now
+    found = {number: find_job_of_number(stores.job_list, stores.ledger, number, between) for number in wanted}
+    assert found == wanted
+
+
 def test_one_message_takes_all_that_is_there(app):
     """The messages of the stretches before it were lost."""
     feed = Feed(app)
@@ -115,6 +137,27 @@ def tick(app, minutes=11):
     app.clock.advance(minutes=minutes)
     app.app.tick()
     app.work_off()
+
+
+def test_a_stretch_waits_for_the_one_before_and_the_end_may_come_twice(app):
+    """Blobs may be written in any order: each is taken at its turn, and the end counts once."""
+    feed, written = Feed(app), []
+    store, feed.store = feed.store, SimpleNamespace(put=lambda *one: written.append(one))
+    for _ in range(3):
+        feed.write()
+    feed.end()
+    for number, taken in ((0, 1), (2, 1), (3, 1), (1, 3)):
+        store.put(*written[number])
+        feed.drop()
+        app.work_off()
+        assert app.read(JOB).stretches == taken
+    job = app.read(JOB)
+    store.put(*written[3])
+    feed.drop()
+    app.work_off()
+    again = app.read(JOB)
+    assert (job.state, job.totals.accepted.items) == (JobState.COMPLETE, 3 * EACH)
+    assert (again.state, again.revision, again.totals) == (job.state, job.revision, job.totals)
 
 
 def test_a_lost_message_is_made_up_for_by_the_tick(app):
