@@ -1,6 +1,7 @@
 """What `make test` leaves out, and says so at its end. `--all` runs it too, and so does whoever names a path."""
 
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -137,6 +138,7 @@ def pytest_terminal_summary(terminalreporter, config):
         terminalreporter.line(f"{count} tests: {why}")
 
 
+@cache
 def _is_left_out(path):
     return not {path, *path.parents}.isdisjoint(ROOT / name for name in LEFT_OUT)
 

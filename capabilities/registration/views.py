@@ -32,8 +32,6 @@ ORDER_HOMES: Final = "order-"
 SEATS_HOMES: Final = "seats-"
 #: Fields of an order's state that count the private events, which no message brings.
 _PRIVATE: Final = ("skipped", "stream_version")
-#: The newest event that says a value of a seat type decides it, whichever event comes first.
-_OFFERED: Final = ("price", "quota", "remaining")
 
 
 class OrdersByOrder:

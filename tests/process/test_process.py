@@ -1,10 +1,8 @@
 """Processing a chunk: the result, the message about it, and what happens to a chunk that comes again or fails."""
 
 import base64
-import os
 import re
 import sys
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
@@ -389,17 +387,3 @@ class Outage(Plan):
     def take(self, _site, **_details):
         """Refuse it."""
         return "503_before"
-
-
-def exit_status_of(act):
-    """Run something in a process of its own and return how that ended."""
-    with warnings.catch_warnings():
-        # Python warns of threads that other tests have left; the child asks nothing of them.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if child == 0:
-        try:
-            act()
-        finally:
-            os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

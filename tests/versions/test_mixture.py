@@ -27,11 +27,6 @@ _LATER_RESULTS = (
     ("pipeline/settle.py", "if result.v not in _VERSIONS:", "if result.v not in {1, 2, 3}:"),
     ("versions.py", '"result": 2', '"result": 3'),
 )  # fmt: skip
-#: One whose work messages have a kind more: it finishes jobs by it.
-_LATER_KIND = (
-    ("messages.py", 'tag="shard", forbid', 'tag="shard_of", forbid'),
-    ("versions.py", '"shard": 1', '"shard": 1, "shard_of": 1'),
-)
 
 
 pytestmark = pytest.mark.usefixtures("quick")

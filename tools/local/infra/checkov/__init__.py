@@ -12,7 +12,6 @@ from tools.local.errors import SetupError
 from tools.local.paths import STACK, venv_python
 
 LOCK: Final = Path(__file__).with_name("requirements.txt")
-SOURCE: Final = Path(__file__).with_name("requirements.in")
 _HOME: Final = STACK / "checkov"
 _STAMP: Final = _HOME / ".sluice-stamp"
 #: What passed: nothing that is the same has to be looked at again, for that takes ten seconds.

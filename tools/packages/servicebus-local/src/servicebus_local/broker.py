@@ -211,10 +211,6 @@ class Broker:
             for address in [one for one in known if one == below[0] or one.startswith(below[1])]:
                 del known[address]
 
-    def outlets(self) -> list[Outlet]:
-        """Return everything that can be received from."""
-        return list(self._outlets.values())
-
     def advance(self, now: float) -> list[SessionLock]:
         """Do what time alone brings, everywhere. Return the session locks that ended."""
         for intake in self._intakes.values():
