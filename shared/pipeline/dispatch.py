@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import groupby
 from operator import attrgetter
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from msgspec.structs import replace as with_fields
 
@@ -390,7 +390,8 @@ class Dispatcher:
         return written
 
 
-class PutAhead(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PutAhead:
     """Puts messages that the tasks of this process take first, while chunks wait for their turn."""
 
     put: Callable[[str, str], Delivery]
