@@ -49,6 +49,7 @@ from shared.pipeline import (
     Overtaking,
     Planning,
     Processor,
+    PutAhead,
     QueueFronts,
     RangeCall,
     RangeCutter,
@@ -121,12 +122,6 @@ class Tasks:
     def own(self) -> OwnPuts:
         """The last finish messages of this process."""
         return OwnPuts(self.stores.trigger_queue, self.clock)
-
-    def put_finish(self, queue: str, message: str) -> None:
-        """Put a finish message. While chunks wait for their turn, the tasks of this process take it before these."""
-        put = self.stores.put_own(queue, message)
-        if self.following.waiting():
-            self.own.note(put)
 
     @cached_property
     def depth(self) -> DepthSample:
@@ -410,7 +405,7 @@ class AppStages:
             self.clock,
             tasks.waking,
             lane=tasks.overtaking,
-            send_finish=tasks.put_finish,
+            send_finish=PutAhead(stores.put_own, tasks.following.waiting, tasks.own.note),
             **sizes,
         )
 

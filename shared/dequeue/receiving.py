@@ -106,7 +106,7 @@ class OwnPuts:
         self._put.append((self._clock.monotonic(), delivery))
 
     def take(self) -> ReceivedMessage | None:
-        """Hold the one that was put first. None: there is none, or another process has it. One request if there is one."""
+        """Hold the one that was put first, by one request. None without one, or if another process has it."""
         while self._put:
             try:
                 at, delivery = self._put.popleft()

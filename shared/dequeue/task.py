@@ -327,7 +327,7 @@ class Crew:
     partitions: Partitions
     #: Asked before the partitions. None: there is no such lane.
     urgent: UrgentLane | None
-    #: Taken before all others. None: there are none.
+    #: Taken before all others. None: this listener takes what it receives.
     own: OwnPuts | None
     depth: DepthSample
     observers: Observers

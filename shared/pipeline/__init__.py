@@ -30,6 +30,7 @@ from shared.pipeline.dispatch import (
     Enclosing as Enclosing,
     FinishCall as FinishCall,
     Overtaking as Overtaking,
+    PutAhead as PutAhead,
     Waking as Waking,
 )
 from shared.pipeline.failing.alone import Alone as Alone

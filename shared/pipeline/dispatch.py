@@ -50,7 +50,7 @@ from shared.ledger import (
     pause,
 )
 from shared.memory import Memory
-from shared.messages import NEVER_HALTED, ChunkMessage, Finish, FinishStep, Segment, Shard, encode
+from shared.messages import NEVER_HALTED, ChunkMessage, Delivery, Finish, FinishStep, Segment, Shard, encode
 from shared.payload import ANY_VERSION, WORK, Form, Limits, PayloadStores, StoredBlob, choose, most_rows, of_dispatch
 from shared.pending import FINISH_POINTER, JOB_POINTER, Pending, Pointer
 from shared.pipeline.halts import Halts
@@ -388,6 +388,23 @@ class Dispatcher:
         if written is None:
             raise refuse(Reason.UNKNOWN_JOB, f"job {job.job!r} was removed while its chunks were put again")
         return written
+
+
+@dataclass(frozen=True, slots=True)
+class PutAhead:
+    """Puts messages that the tasks of this process take first, while chunks wait for their turn."""
+
+    put: Callable[[str, str], Delivery]
+    #: The chunks that wait, without a request.
+    waiting: Callable[[], int]
+    #: Has the tasks of this process remember a message.
+    note: Callable[[Delivery], object]
+
+    def __call__(self, queue: str, message: str) -> None:
+        """Put a message."""
+        put = self.put(queue, message)
+        if self.waiting():
+            self.note(put)
 
 
 class FinishCall:

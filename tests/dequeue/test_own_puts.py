@@ -4,19 +4,17 @@ from functools import partial
 
 import pytest
 
-from shared.app import App, Stores
+from shared.app import Stores
 from shared.azure import Connections
 from shared.dequeue import Drain, OwnPuts
 from shared.dequeue.receiving import MOST_OWN, OWN_FOR
 from shared.messages import Permit
-from shared.workloads.registry import Workloads
+from shared.pipeline.dispatch import PutAhead
 from tests.dequeue.memory_queue import ManualClock
 from tests.dequeue.memory_slots import MemoryBus, MemorySlots
 from tests.dequeue.test_permits import fleet
 from tests.faults.memory.storage import MemoryStorage
 from tests.faults.plan import Plan
-from tests.faults.sales import Sales
-from tests.faults.world import SETTINGS
 
 QUEUE = "work-00"
 
@@ -92,10 +90,7 @@ def test_a_message_is_remembered_for_seconds_only(process):
 
 
 @pytest.mark.parametrize("waiting", [0, 3])
-def test_a_finish_is_taken_first_while_chunks_wait_for_their_turn(monkeypatch, waiting):
+def test_a_finish_is_taken_first_while_chunks_wait_for_their_turn(process, waiting):
     """Else the queue is short, and a receive takes several messages for one request."""
-    with MemoryStorage().connections() as connections, App(connections, SETTINGS, Workloads([Sales()])) as app:
-        tasks = app.stages.tasks
-        monkeypatch.setattr(tasks.following, "waiting", lambda: waiting)
-        tasks.put_finish(QUEUE, "finish")
-        assert (tasks.own.take() is not None) == bool(waiting)
+    PutAhead(process.stores.put_own, lambda: waiting, process.own.note)(QUEUE, "finish")
+    assert process.drain() == (["finish", "a", "b"] if waiting else ["a", "b", "finish"])
