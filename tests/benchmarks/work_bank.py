@@ -33,10 +33,10 @@ class Rules:
 
 
 class Service:
-    """Answers, and logs each call: when it came, its transaction, the process that called, and the answer."""
+    """Answers, and logs each call: when it came, when it began, its transaction, the process that called, and the answer."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[float, int, int, int | str]] = []
+        self.calls: list[tuple[float, float, int, int, int | str]] = []
         self.rules = Rules()
 
     async def serve(self) -> None:
@@ -70,9 +70,9 @@ class Service:
         came, call, rules = time.monotonic(), json.loads(body), self.rules
         number = call["number"]
         found: int | str = NEVER if number in rules.never else AWAY if rules.is_away else GOOD
-        if number == rules.later and number not in {one[1] for one in self.calls}:
+        if number == rules.later and number not in {one[2] for one in self.calls}:
             found = LATER
-        self.calls.append((came, number, call["process"], found))
+        self.calls.append((came, call["sent"], number, call["process"], found))
         if found == NEVER:
             await asyncio.sleep(_UNANSWERED)
         if isinstance(found, str):
@@ -85,6 +85,8 @@ class Call:
     """One call as the bank saw it."""
 
     at: float
+    #: When its caller says that it began: a busy machine delivers calls in bunches.
+    sent: float
     number: int
     process: int
     answer: int | str
@@ -117,10 +119,9 @@ class Bank:
             return content
 
 
-def most_in(seconds: float, calls: Sequence[Call]) -> int:
-    """Return the most calls that any so many seconds had."""
+def most_in(seconds: float, times: Sequence[float]) -> int:
+    """Return the most of these times that any so many seconds had."""
     first = most = 0
-    times = sorted(one.at for one in calls)
     for last, at in enumerate(times):
         while at - times[first] >= seconds:
             first += 1

@@ -170,7 +170,8 @@ def _limit(part: Part, bank: Bank, stack: Deployed, *, kills: bool) -> None:
         found = ended(stack, "limited", "complete")
         killed = killing.kills if killing else 0
     log = bank.read()
-    most, took = most_in(1.0, log), log[-1].at - log[0].at
+    most, took = most_in(1.0, [one.at for one in log]), log[-1].at - log[0].at
+    sent = most_in(1.0, sorted(one.sent for one in log))
     mean = len(log) / took
     is_right = (
         most <= RATE and found["accepted"]["items"] == LIMITED and {one.number for one in log} >= {*range(LIMITED)}
@@ -179,7 +180,7 @@ def _limit(part: Part, bank: Bank, stack: Deployed, *, kills: bool) -> None:
         part,
         f"`limits = {RATE}/s`, {LIMITED:,} transactions, two instances, {'a SIGKILL each ' + f'{KILLS_EVERY:.0f} s' if kills else 'no kills'}",
         f"at most {RATE} calls in any second" + ("" if kills else f", {LEAST} a second on average"),
-        f"{most} in a second at most, {mean:.0f} a second on average, {len(log):,} calls of {len({one.process for one in log})} "
+        f"{most} in a second at most, {sent} by when they began, {mean:.0f} a second on average, {len(log):,} calls of {len({one.process for one in log})} "
         f"processes in {took:.0f} s" + (f", {killed} kills" if kills else ""),
         is_right=is_right and (kills or mean >= LEAST),
     )

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Self
@@ -94,10 +95,11 @@ class Limited(Calling):
 async def call_bank(bank: str, number: int, patience: float = PATIENCE) -> Later | None:
     """Call the bank under this number. Return when it wants to be called again, if it does."""
     timeout = aiohttp.ClientTimeout(total=patience)
+    call = {"number": number, "process": os.getpid(), "sent": time.monotonic()}
     try:
         async with (
             aiohttp.ClientSession(timeout=timeout) as session,
-            session.post(f"{bank}/charges", json={"number": number, "process": os.getpid()}) as answer,
+            session.post(f"{bank}/charges", json=call) as answer,
         ):
             status, after = answer.status, answer.headers.get("Retry-After", "1")
     except aiohttp.ClientError as error:

@@ -1,7 +1,8 @@
 """A chunk whose transactions fail by chance: set aside, credited, replayed and extended, searched through all interleavings.
 
 Two workers take messages of the chunk, and of its replay. Each may be killed before any of its requests, and the bus may lose
-what is on it. The ledger's own decision credits the results. Nothing is kept between two tries, for no count depends on it.
+what is on it. The ledger's own decision credits the results. A transaction may end its process instead: then the chunk, and later
+its replay, run in a process of their own. Nothing is kept between two tries, for no count depends on it.
 
 After every state the cause is mended, and people replay until nothing is open any more.
 """
@@ -23,6 +24,8 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 #: The transactions that may fail, and all of the chunk.
 FAILING = frozenset({"a", "b"})
 ITEMS = 3
+#: Until the cause is mended, this one ends its process, where the scope says so. After so many deaths the chunk runs alone.
+KILLER, DEATHS = "b", 2
 ENOUGH = 40
 
 
@@ -37,6 +40,10 @@ class Bug(Enum):
     PASSING_RUN_CLOSES = auto()
     #: The effect of a replay is that the chunk is done.
     LANDED_WHEN_DONE = auto()
+    #: A result that extends another has the lines of those alone that passed now.
+    LINES_REPLACED = auto()
+    #: What a process died of is replayed in one that works on other chunks, too.
+    REPLAYED_BESIDE = auto()
 
 
 @dataclass(frozen=True)
@@ -46,14 +53,16 @@ class Scope:
     kills: int = 1
     losses: int = 1
     replays: int = 2
+    has_killer: bool = False
     bug: Bug | None = None
 
 
 class Made(NamedTuple):
-    """A result: those that it sets aside, and the result that it extends."""
+    """A result: those that it sets aside, the result that it extends, and those of which it has a line."""
 
     aside: frozenset
     extends: "Made | None" = None
+    lines: frozenset = frozenset()
 
 
 class Worker(NamedTuple):
@@ -85,6 +94,9 @@ class State(NamedTuple):
     kills: int = 0
     losses: int = 0
     left: int = 0
+    #: Processes that died of the chunk, and whether one died of its replay.
+    deaths: int = 0
+    has_died_again: bool = False
 
 
 def search(scope):
@@ -103,6 +115,10 @@ def _harm(scope, state):
             return "what was accepted is taken back"
         if state.row.aside and state.entry not in {"open", "replayed"}:
             return "a transaction is set aside, and no entry is open"
+        if state.row.lines != FAILING - state.row.aside:
+            return "an accepted transaction has no line"
+    if state.has_died_again:
+        return "a process died of what was set aside"
     return _stuck(scope, state)
 
 
@@ -178,10 +194,30 @@ def _ask(_scope, state, worker, _fails):
         yield state, worker._replace(step="run", row=state.row)
 
 
-def _run(_scope, state, worker, fails):
+def _run(scope, state, worker, fails):
     could = worker.row.aside if worker.is_aside else FAILING
+    if scope.has_killer and fails and KILLER in could:
+        if not _is_alone(scope, state, worker):
+            yield _died(state, worker), IDLE
+            return
+        # Its own process tells what it died of.
+        for failed in _subsets(could - {KILLER}):
+            yield state, worker._replace(step="parks", failed=failed | {KILLER})
+        return
     for failed in _subsets(could) if fails else [frozenset()]:
         yield state, worker._replace(step="parks" if failed else "send", failed=failed)
+
+
+def _is_alone(scope, state, worker):
+    if worker.is_aside:
+        return scope.bug is not Bug.REPLAYED_BESIDE
+    return state.deaths >= DEATHS
+
+
+def _died(state, worker):
+    if worker.is_aside:
+        return _returned(state, worker)._replace(has_died_again=True)
+    return _returned(state, worker)._replace(deaths=state.deaths + 1)
 
 
 def _parks(scope, state, worker, _fails):
@@ -205,7 +241,10 @@ def _send(scope, state, worker, _fails):
         return
     if scope.bug is Bug.PASSING_RUN_CLOSES and not worker.is_aside and not worker.failed and state.entry == "open":
         state = state._replace(entry="done")
-    made = Made(worker.failed, worker.row)
+    lines = (worker.row.aside if worker.is_aside else FAILING) - worker.failed
+    if worker.is_aside and scope.bug is not Bug.LINES_REPLACED:
+        lines |= worker.row.lines
+    made = Made(worker.failed, worker.row, lines)
     # The same one twice is no other state.
     yield state._replace(bus=(*state.bus, made) if made not in state.bus else state.bus), then
 
