@@ -21,7 +21,7 @@ TICK_SILENT: Final = timedelta(minutes=5)
 #: Work that waits this long while no process reports has no worker.
 NO_WORKER: Final = timedelta(minutes=2)
 #: Needs of one kind that the page shows.
-MOST_OF_A_KIND: Final = 20
+MOST_OF_A_KIND: Final = 10
 _Link = Callable[..., str]
 #: The page that helps, and the part of its address that says what the need is about.
 _PAGES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
