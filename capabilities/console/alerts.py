@@ -20,7 +20,7 @@ from shared.watch import PARKED, SILENT, Need, NeedKind, Standing, name_kind
 #: A tick follows each pointer within a minute or two.
 TICK_SILENT: Final = timedelta(minutes=5)
 #: Needs of one kind that the page shows.
-MOST_OF_A_KIND: Final = 20
+MOST_OF_A_KIND: Final = 10
 _Link = Callable[..., str]
 #: The page that helps, and the part of its address that says what the need is about.
 _PAGES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(

@@ -41,6 +41,7 @@ from capabilities.registration.entities import (
 from capabilities.registration.events import (
     EVENTS,
     METRICS,
+    MIGRATION_STANDS_NEED,
     ORDER_STUCK_NEED,
     ORDER_UNSETTLED_NEED,
     SEATS_OVERDUE_NEED,
@@ -155,6 +156,12 @@ CAPABILITY: Final = Capability(
             "replay the parked command of the first order, or find why it was not sent",
             "conference",
             "conference",
+        ),
+        NeedWords(
+            MIGRATION_STANDS_NEED,
+            "its page names the command that goes on with it: type it again",
+            "migration",
+            "model",
         ),
         NeedWords(
             ORDER_UNSETTLED_NEED,

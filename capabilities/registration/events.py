@@ -96,5 +96,6 @@ SEATS_UNEVEN_NEED: Final = "h-seats-uneven"
 ORDER_STUCK_NEED: Final = "i-order-stuck"
 SEATS_OVERDUE_NEED: Final = "j-seats-overdue"
 ORDER_UNSETTLED_NEED: Final = "k-order-unsettled"
+MIGRATION_STANDS_NEED: Final = "l-migration-stands"
 EVENTS: Final = tuple(found for found in globals().values() if isinstance(found, LogEvent))
 METRICS: Final = tuple(found for found in globals().values() if isinstance(found, Metric))

@@ -10,7 +10,7 @@ from capabilities.registration.access_codes import AccessCodes, WrongCodes
 from capabilities.registration.conference_views import ConferenceViews, OrderViews, PriceList, read_number
 from capabilities.registration.desk import ACCESS_CODE_HEADER, IDEMPOTENCY_KEY_HEADER, OrderDesk
 from capabilities.registration.entities import AGENDA, HOMES, MEMENTOS, RegistrationChoice, seat_lane_names
-from capabilities.registration.events import ORDER_STUCK_NEED
+from capabilities.registration.events import MIGRATION_STANDS_NEED, ORDER_STUCK_NEED
 from capabilities.registration.order import AGGREGATE, NUMBER, OrderState, fold_order, order_home
 from capabilities.registration.order_flows import GATE, OrderFlows, Starts
 from capabilities.registration.order_messages import seats_home
@@ -149,7 +149,12 @@ class RegistrationStores:
         table = stores.connections.tables.get_table_client
         self.homes = TableHomes(table(HOMES), MementoStore(stores.container(MEMENTOS)))
         self.agenda = Agenda(table(AGENDA))
-        self.views = ViewStores.connect(stores.connections, self.homes, self.clock)
+        self.views = ViewStores.connect(
+            stores.connections,
+            self.homes,
+            self.clock,
+            lambda model, found: stores.tick_needs.judge(MIGRATION_STANDS_NEED, model, found, is_grave=False),
+        )
         self.numbers = RangeGenerator(stores.sequence(ORDER_NUMBERS), prefetch=False)
         self.codes = AccessCodes(self.clock)
         self.models = tuple(ShownModel(one, self.views.reader(one)) for one in (ORDER_MODEL, CONFERENCE_MODEL))

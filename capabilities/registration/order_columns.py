@@ -51,7 +51,7 @@ class RunningOrder:
 
 
 def running_order(row: TimeoutRow) -> RunningOrder:
-    """Return what the agenda says of an order."""
+    """Return an order as the agenda has it."""
     return RunningOrder(row.home.removeprefix(order_home("")), row.due)
 
 

@@ -31,7 +31,6 @@ from shared.operating.columns import (
     REPLAYS as REPLAYS,
     JobRow as JobRow,
     describe_gate as describe_gate,
-    name_cause as name_cause,
     row_of_job as row_of_job,
 )
 from shared.operating.differences import (

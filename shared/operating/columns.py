@@ -15,7 +15,7 @@ from shared.parked import CauseSums, Entry
 
 #: In these states the rate so far predicts nothing.
 _STANDING: Final = CLOSED | {JobState.PAUSED, JobState.HELD, JobState.PLANNING}
-#: Characters of what a cause found.
+#: Characters of a cause's finding.
 _FOUND: Final = 80
 
 
@@ -151,7 +151,7 @@ CAUSES: Final = (
         page="cause",
         parts=lambda cause: {"fingerprint": cause.fingerprint},
     ),
-    ListColumn[CauseSums]("cause", lambda cause, _: name_cause(cause), _note_cause),
+    ListColumn[CauseSums]("cause", lambda cause, _: _name_cause(cause), _note_cause),
     ListColumn[CauseSums]("entries", lambda cause, _: cause.number if cause.over else cause.open, is_number=True),
     ListColumn[CauseSums]("what to do", lambda cause, _: cause.instead),
     ListColumn[CauseSums]("last jobs", lambda cause, _: " ".join(cause.jobs)),
@@ -161,8 +161,8 @@ CAUSES: Final = (
 )
 
 
-def name_cause(cause: CauseSums) -> str:
-    """Return a cause in words: two of one error differ by what they found."""
+def _name_cause(cause: CauseSums) -> str:
+    """Return a cause in words: two of one error differ by their findings."""
     found = cause.found if len(cause.found) <= _FOUND else f"{cause.found[:_FOUND]} ..."
     return ": ".join(filter(None, (cause.reason, found)))
 

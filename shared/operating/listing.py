@@ -1,4 +1,4 @@
-"""What a column of a list is. The command prints it, and the console draws it: each column is written once.
+"""A column of a list, written once: the command prints it, and the console draws it.
 
 The type of a value says how it is shown. A number stands at the right, a moment is in UTC, a state has a tone.
 """
@@ -62,7 +62,7 @@ class Trend:
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """What is said beside a value, in small letters."""
+    """Words beside a value, in small letters."""
 
     words: str
     at: datetime | None = None

@@ -122,7 +122,7 @@ class ParkedTable:
         return self._index.read()
 
     def count_open(self) -> ParkedCount:
-        """Return how much is parked. One request; of more than a thousand rows of sums, at least how much."""
+        """Return how much is parked. One request. Of more than a thousand rows of sums, a lower bound."""
         return self._index.count()
 
     def claiming(self, job: str, *, closed: bool = False) -> Iterator[Entry]:

@@ -1,6 +1,6 @@
 """Everything that read models have in storage, and the parts of a process that use it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -27,9 +27,13 @@ class ViewStores:
     #: The container of the leases of migrators.
     leases: ContainerClient
     clock: Clock
+    #: Hears of each model why its migration needs a person, or an empty text.
+    note_standing: Callable[[str, str], object] = lambda _model, _found: None
 
     @classmethod
-    def connect(cls, connections: Connections, homes: Homes, clock: Clock) -> Self:
+    def connect(
+        cls, connections: Connections, homes: Homes, clock: Clock, note_standing: Callable[[str, str], object]
+    ) -> Self:
         """Return the stores of these connections. It makes no request."""
         table = connections.tables.get_table_client
         return cls(
@@ -38,12 +42,13 @@ class ViewStores:
             homes=homes,
             leases=connections.blobs.get_container_client("settings"),
             clock=clock,
+            note_standing=note_standing,
         )
 
     def projector(self, model: Model) -> Projector:
         """Return the projector of a model. One per process, because it keeps rows that it wrote."""
         pointer = KeptPointer(self.pointers, model, PROJECTORS_KEEP, self.clock)
-        return Projector(pointer, ViewWriter(model, self.slots, self.homes), self.clock)
+        return Projector(pointer, ViewWriter(model, self.slots, self.homes), self.clock, self.note_standing)
 
     def reader(self, model: Model) -> ViewReader:
         """Return the reader of a model. One per process, because it keeps the pointer for two seconds."""

@@ -259,8 +259,10 @@ def _doubt(refused: Sequence[_Work]) -> None:
 class Projector:
     """Projects the events of one model's homes, into every version that the model's pointer names."""
 
-    def __init__(self, pointer: KeptPointer, writer: ViewWriter, clock: Clock) -> None:
-        self._pointer, self._writer, self._clock = pointer, writer, clock
+    def __init__(
+        self, pointer: KeptPointer, writer: ViewWriter, clock: Clock, note_standing: Callable[[str, str], object]
+    ) -> None:
+        self._pointer, self._writer, self._clock, self._note = pointer, writer, clock, note_standing
         #: From when on a migration that stands still may be logged again.
         self._log_from = clock.now()
 
@@ -286,9 +288,10 @@ class Projector:
                 return written
 
     def _log_standing(self, pointer: ModelPointer) -> None:
-        """Log a migration that stands still, once in half an hour. Its killed command cannot."""
+        """Log a migration that stands still, once in half an hour, and note that it needs a person. Its killed command cannot."""
         now = self._clock.now()
         silent = pointer.stands(now)
+        self._note(pointer.model, f"{pointer.phase}: no progress for half an hour and more" if silent else "")
         if silent is not None and now >= self._log_from:
             self._log_from = now + STANDS_AFTER
             tell(

@@ -188,7 +188,7 @@ CROWDS = (
         "in at least 50 causes",
     ),
     (f"{LISTED:,} jobs that run", fill_running, MOST_REQUESTS + 1, "crowd-0000"),
-    (f"{LISTED:,} jobs that are paused", fill_paused, MOST_REQUESTS + 12, "of which 20 are shown"),
+    (f"{LISTED:,} jobs that are paused", fill_paused, MOST_REQUESTS + 12, "of which 10 are shown"),
 )
 
 if __name__ == "__main__":

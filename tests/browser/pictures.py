@@ -3,21 +3,23 @@
 import os
 import shutil
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from random import Random
-from threading import Thread
 
-from werkzeug.serving import make_server
-
-from capabilities.console.app import Application
-from capabilities.console.session import LocalLogin
+from capabilities.console.snapshot import Snapshot
+from capabilities.console.visit import View
+from capabilities.registration.pages import PAGES as ORDER_PAGES, OrdersPart
 from shared.ledger import JobState
 from shared.topology import topology
-from tests.browser.conftest import ALONE, BROWSERS
+from shared.usage import load
+from tests.browser.conftest import ALONE, BROWSERS, serving
 from tests.console.conftest import Installation
 from tests.console.fillings import NOON, decide, fill_day, hold, make_entry, make_job, park, put_job, put_messages
+from tests.registration.conftest import installation
+from tests.registration.test_flows import open_conference, place
 from tools.local.azurite.launcher import Azurite
 from tools.local.paths import ROOT
 from tools.local.provision import provision
@@ -63,32 +65,51 @@ def fill(house):
 
 def take(folder):
     """Open each page and write its picture."""
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only `make setup ARGS=--browser` installs it
-
-    program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)))
     folder.mkdir(parents=True, exist_ok=True)
     with Azurite.start() as azurite:
         provision(azurite.connection_string, topology())
         house = Installation(azurite.connection_string)
         fill(house)
-        server = make_server("127.0.0.1", 0, house.application, threaded=True)
-        house.login = LocalLogin(server.port, "dana", may_act=True, monotonic=house.clock.monotonic)
-        server.app = Application(house.application._view, house.login)
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        with house.connections, sync_playwright() as driver:
-            browser = driver.chromium.launch(executable_path=program, chromium_sandbox=os.getuid() != 0, args=[ALONE])
-            for scheme, end in SCHEMES.items():
-                page = browser.new_page(viewport=SIZE, timezone_id="UTC", color_scheme=scheme)
-                page.goto(house.login.issue())
-                root = page.url.rstrip("/")
-                for name, path in PICTURES.items():
-                    page.goto(root + path)
-                    page.screenshot(path=folder / f"console-{name}{end}.png", full_page=True)
-            browser.close()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+        with house.connections:
+            take_of(house.application._view, PICTURES, folder)
+    with orders_on_sale() as view:
+        take_of(view, {"order": "/order/order-1"}, folder)
+
+
+def take_of(view, pictures, folder):
+    """Open these pages of one console, in each scheme."""
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only `make setup ARGS=--browser` installs it
+
+    program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)))
+    with serving(view) as login, sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, chromium_sandbox=os.getuid() != 0, args=[ALONE])
+        for scheme, end in SCHEMES.items():
+            page = browser.new_page(viewport=SIZE, timezone_id="UTC", color_scheme=scheme)
+            page.goto(login.issue())
+            root = page.url.rstrip("/")
+            for name, path in pictures.items():
+                page.goto(root + path)
+                page.screenshot(path=folder / f"console-{name}{end}.png", full_page=True)
+        browser.close()
+
+
+@contextmanager
+def orders_on_sale():
+    """Yield the view of an installation with three orders for two seats."""
+    with installation() as world:
+        open_conference(world, quota=2)
+        for number in range(3):
+            place(world, f"order-{number}")
+        world.pump()
+        snapshot = Snapshot(world.stores, work_queues=1, rooms=(), ahead=timedelta(minutes=10))
+        yield View(
+            stores=world.stores,
+            snapshot=snapshot,
+            clock=world.clock,
+            prices=load(),
+            pages=(ORDER_PAGES,),
+            parts={"registration": OrdersPart(world.own, world.choice)},
+        )
 
 
 if __name__ == "__main__":

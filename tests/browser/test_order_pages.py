@@ -1,19 +1,13 @@
 """The pages of registration in a browser: readable at three widths and in the dark, and a migration switched there."""
 
-from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
 
-from capabilities.console.snapshot import Snapshot
-from capabilities.console.visit import View
-from capabilities.registration.pages import PAGES as ORDER_PAGES, OrdersPart
 from capabilities.registration.views import ORDER_MODEL
 from shared.readmodels import Migration
-from shared.usage import load
 from tests.browser.conftest import check_pages, serving
-from tests.registration.conftest import installation
-from tests.registration.test_flows import open_conference, place
+from tests.browser.pictures import orders_on_sale
 
 PAGES = ("/processes", "/orders", "/order/order-1", "/seats", "/seats/c1", "/migrations", "/migration/orders")
 
@@ -21,24 +15,10 @@ PAGES = ("/processes", "/orders", "/order/order-1", "/seats", "/seats/c1", "/mig
 @pytest.fixture(scope="module")
 def served():
     """An installation with three orders for two seats, and a verified version of their view."""
-    with installation() as world:
-        open_conference(world, quota=2)
-        for number in range(3):
-            place(world, f"order-{number}")
-        world.pump()
-        migration = Migration(ORDER_MODEL, 2, world.own.views, pause=lambda _seconds: None)
+    with orders_on_sale() as view:
+        migration = Migration(ORDER_MODEL, 2, view.parts["registration"].stores.views, pause=lambda _seconds: None)
         migration.start()
         migration.verify()
-        snapshot = Snapshot(world.stores, work_queues=1, rooms=(), ahead=timedelta(minutes=10))
-        part = OrdersPart(world.own, world.choice)
-        view = View(
-            stores=world.stores,
-            snapshot=snapshot,
-            clock=world.clock,
-            prices=load(),
-            pages=(ORDER_PAGES,),
-            parts={"registration": part},
-        )
         with serving(view) as login:
             yield SimpleNamespace(login=login, migration=migration)
 

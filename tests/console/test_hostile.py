@@ -162,7 +162,10 @@ def test_no_text_becomes_markup(visitor):
             [],
         )
         addresses = found.attributes.get("href", set()) | found.attributes.get("src", set())
-        assert (path, [one for one in addresses if not one.startswith((visitor.folder, "#content", "#pages"))]) == (path, [])
+        assert (path, [one for one in addresses if not one.startswith((visitor.folder, "#content", "#pages"))]) == (
+            path,
+            [],
+        )
         assert (path, [one for one in reply.text if not one.isprintable() and one != "\n"]) == (path, [])
         seen += sum("evil" in text for text in found.texts)
     assert seen > 10 * len(TEXTS)

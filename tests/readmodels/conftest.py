@@ -120,7 +120,9 @@ class Process:
         self.pointers = Pointers(tables.get_table_client(house.table_names["models"]), house.clock)
         self.pointer = KeptPointer(self.pointers, house.model, PROJECTORS_KEEP, house.clock)
         self.writer = ViewWriter(house.model, self.slots, house.homes, races=NO_PAUSES)
-        self.projector = Projector(self.pointer, self.writer, house.clock)
+        #: What it noted of its model.
+        self.noted = []
+        self.projector = Projector(self.pointer, self.writer, house.clock, lambda *said: self.noted.append(said))
         self.reader = ViewReader(KeptPointer(self.pointers, house.model, READERS_KEEP, house.clock), self.slots)
 
     def migration(self, target=2, report=lambda _act, _done: None):

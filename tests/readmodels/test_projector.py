@@ -176,10 +176,12 @@ def test_a_migration_that_stands_still_is_logged_once_in_half_an_hour(house, tol
         process.projector.project([house.append("counter-a", 1)])
     (line,) = told(events.MIGRATION_STANDS)
     assert line == {"model": "counters", "phase": "building", "target": 2, "silent_seconds": 31 * 60}
+    assert process.noted[-1] == ("counters", "building: no progress for half an hour and more")
     process.pointers.try_write(replace(pointer, phase=Phase.BUILT))
     house.clock.advance(hours=2)
     process.projector.project([house.append("counter-a", 1)])
     assert len(told(events.MIGRATION_STANDS)) == 1
+    assert process.noted[-1] == ("counters", "")
 
 
 def delayed(process, act):

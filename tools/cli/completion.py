@@ -1,6 +1,6 @@
 """Ids for the shell's TAB: jobs, gates and causes that begin like the typed word.
 
-One request, and a second at most. Whatever goes wrong, the shell gets nothing: a person types on.
+One request, and a second at most. After any fault the shell gets nothing: a person types on.
 """
 
 from collections.abc import Callable, Iterable

@@ -70,7 +70,7 @@ def _draw(counts: Sequence[int]) -> str:
     return "".join(_LEVELS[-(-count * last // most)] for count in counts) if most else ""
 
 
-#: Seconds between two looks of a list that is watched.
+#: Seconds between two readings of a list that is watched.
 _AGAIN: Final = 5.0
 #: Goes to the first line, and removes what is below it.
 _IN_PLACE: Final = "\x1b[H\x1b[J"
