@@ -1,14 +1,15 @@
-"""A world for each test, on the run's Azurite."""
+"""A world for each test, on storage in memory."""
 
 import pytest
 
-from tests.process.world import World
+from tests.faults.memory.storage import MemoryStorage
+from tests.process.world import MemoryWorld
 
 
 @pytest.fixture
-def world(provisioned):
+def world():
     """One chunk of ten sales that waits to be processed."""
-    return World(provisioned)
+    return MemoryWorld(MemoryStorage())
 
 
 @pytest.fixture(autouse=True)
