@@ -82,14 +82,15 @@ class RetryWaits:
             return is_left and _read_retry_after(settings) <= LONGEST_WAIT
 
         def sleep(settings: dict[str, Any], *_given: Any, **_named: Any) -> None:
-            self.sleep(self.wait(len(settings["history"]), _read_retry_after(settings)))
+            self.sleep(self.wait(max(1, len(settings["history"])), _read_retry_after(settings)))
 
         own.increment, own.sleep = increment_or_end, sleep
         return policy
 
 
 def _read_retry_after(settings: Mapping[str, Any]) -> float:
-    reply = settings["history"][-1].http_response
+    # The library notes no attempt whose reply broke off.
+    reply = settings["history"][-1].http_response if settings["history"] else None
     asked = None if reply is None else _seconds(reply.headers.get("Retry-After"))
     return asked.total_seconds() if asked else 0.0
 

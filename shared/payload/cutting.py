@@ -88,7 +88,7 @@ class Cutter:
             self._kept = self._kept[at:]
 
     def _cut_plain(self, block: bytes) -> Generator[tuple[bytes, int], None, bytes]:
-        """Yield the frames that are full. Return what begins with a line that rules for files change, or nothing."""
+        """Yield the frames that are full. Return the rest, from a line on that rules for files change, or nothing."""
         at, kept = 0, self._kept.count(b"\n")
         while found := _plain(self._limits.line_bytes, self._most - kept).match(
             block, at, at + self._limits.frame_bytes - len(self._kept)

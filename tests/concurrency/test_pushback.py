@@ -3,8 +3,10 @@
 import random
 
 import pytest
-from azure.core.exceptions import AzureError, ServiceResponseError
-from azure.core.pipeline.transport import RequestsTransport
+from azure.core.exceptions import AzureError, HttpResponseError, ServiceResponseError
+from azure.core.pipeline import PipelineContext, PipelineRequest
+from azure.core.pipeline.transport import HttpRequest, RequestsTransport
+from azure.storage.blob import ExponentialRetry
 
 from shared.azure.connections import Connections
 from shared.azure.pushback import BUS, LEAST, STORAGE, Pushback, RetryWaits, trying_once
@@ -208,3 +210,14 @@ def test_a_service_that_asks_for_longer_is_left_alone(service):
 def test_a_retry_after_that_is_no_number_of_seconds_is_none(service, text):
     """A proxy may send anything."""
     assert waits_of(service, lambda: 1.0, Retry_After=text) == pytest.approx([0.2, 0.4, 0.8])
+
+
+def test_a_reply_that_broke_off_is_tried_again():
+    """The library notes no such attempt, so nothing says when to come back."""
+    slept = []
+    policy = RetryWaits(1.0, lambda: 1.0, slept.append).apply(ExponentialRetry())
+    request = HttpRequest("GET", "http://127.0.0.1")
+    settings = policy.configure_retries(PipelineRequest(request, PipelineContext(None, retry_total=3)))
+    assert policy.increment(settings, request=request, error=HttpResponseError("Connection broken"))
+    policy.sleep(settings, None)
+    assert slept == [1.0]
