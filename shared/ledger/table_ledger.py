@@ -129,6 +129,8 @@ def _note_state(job: Job) -> str:
 _LONGEST_PROBLEM: Final = 200
 #: Rows and requests of a search by the beginning of an id.
 _PAGE_OF_LIST: Final = 1000
+#: Open jobs that one page of the console reads: it shows a few of them.
+_PAGE_OF_OPEN: Final = 250
 _MOST_PAGES: Final = 5
 _LAST_MONTH: Final = 999_999
 _LAST_MILLISECOND: Final = 10**15 - 1
@@ -284,7 +286,7 @@ class JobList:
         """Return the latest jobs that have not ended, by one request, and whether storage looked at all of them."""
         words = " and ".join(f"state ne '{state.value}'" for state in sorted(CLOSED))
         with expecting_an_answer("list the open jobs"):
-            pages = self._index.query_entities(words, results_per_page=_PAGE_OF_LIST).by_page()
+            pages = self._index.query_entities(words, results_per_page=_PAGE_OF_OPEN).by_page()
             listed = [_read_line(entity) for entity in next(pages, ())]
         is_whole = not pages.continuation_token  # type: ignore[attr-defined]  # of the library's iterator of pages
         return [one for one in listed if one.state is not None and one.state not in CLOSED], is_whole
