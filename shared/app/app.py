@@ -331,11 +331,11 @@ class App(Closing):
         """Accept all that waits on a queue of submissions, or on all of them, because a hint came."""
         self._hint_follower.on_hint(queue, deliveries)
 
-    def process(self, delivery: Delivery) -> None:
-        """Process a chunk or finish a job. A task of this process received the message."""
+    def process(self, delivery: Delivery) -> bool:
+        """Process a chunk or finish a job. A task of this process received the message. True: it was dropped."""
         self.following.look()
         with self._working(delivery):
-            self._processor.handle(delivery)
+            return self._processor.handle(delivery)
 
     def drain(self, signal: bytes, deliveries: int = 1) -> None:
         """Follow the permit in a signal: run tasks until the work queues are empty. Or follow a feed call."""

@@ -155,13 +155,13 @@ class Tasks:
         """Sends the permits that were lost."""
         return TopUp(slots=self.stores.slots, fleet=self.permitted, send=self.stores.send_permits)
 
-    def worker(self, handle: Callable[[Delivery], None], feeder: Feeder, stop: Event, lanes: int) -> PermitWorker:
+    def worker(self, handle: Callable[[Delivery], object], feeder: Feeder, stop: Event, lanes: int) -> PermitWorker:
         """Build the worker that receives permits in a process of its own."""
         feed = replace(feeder, stop=stop, pause=stop.wait).follow
         drain = replace(self.drain(handle, feed), stop=stop)
         return PermitWorker(self.stores.connections, drain, lanes=lanes)
 
-    def drain(self, handle: Callable[[Delivery], None], feed: Callable[[int], object]) -> Drain:
+    def drain(self, handle: Callable[[Delivery], object], feed: Callable[[int], object]) -> Drain:
         """Build the drain that follows permits. A feed call it gives to `feed`."""
         stores = self.stores
         return Drain(

@@ -322,6 +322,7 @@ class Crew:
 
     listening: Listening
     sources: Mapping[str, WorkSource]
+    #: True: it dropped the message, as no work.
     handle: Callable[[Delivery], object]
     clock: Clock
     partitions: Partitions
@@ -351,6 +352,8 @@ class DequeueTask:
         #: Empty receives since the last rest, rests since the last message, failed receives in a row.
         self._misses = self._empties = self._failures = 0
         self._was_idle = True
+        #: Whether every message of the last receive was dropped.
+        self._drops = False
 
     def run(self) -> None:
         """Receive and handle until this task may end."""
@@ -395,7 +398,9 @@ class DequeueTask:
         left = crew.listening.until - crew.clock.monotonic()
         seconds = min(AHEAD, crew.listening.visibility / 2, left)
         tasks = crew.listening.sharing(crew.count.active)
-        return receive_size(crew.depth.last, tasks, pace=crew.pace.seconds, seconds=seconds)
+        # What is dropped is no work, so more of it is taken than could be worked on.
+        pace = None if self._drops else crew.pace.seconds
+        return receive_size(crew.depth.last, tasks, pace=pace, seconds=seconds)
 
     def _note_failure(self, error: StorageUnavailableError) -> bool:
         crew = self._crew
@@ -425,6 +430,8 @@ class DequeueTask:
         if self._was_idle:
             crew.listening.on_work_detected()
         self._misses, self._empties, self._was_idle = 0, 0, False
+        until = crew.clock.monotonic() + AHEAD if self._drops else inf
+        self._drops = True
         for held in found:
             crew.renewals.keep(held)
         try:
@@ -432,7 +439,11 @@ class DequeueTask:
                 # A short receive means that the queue is empty for every task.
                 crew.grow()
             for held in found:
-                self._handle(held)
+                if not self._drops and crew.clock.monotonic() >= until:
+                    # So many were taken to be dropped, and these are work: for a task that has time.
+                    held.show_in(0)
+                else:
+                    self._handle(held)
         finally:
             for held in found:
                 crew.renewals.drop(held)
@@ -445,13 +456,16 @@ class DequeueTask:
             return
         if held.is_lost:
             return
-        began = crew.clock.monotonic()
+        began, is_dropped = crew.clock.monotonic(), False
         try:
-            crew.handle(held.delivery)
+            is_dropped = crew.handle(held.delivery) is True
         except Exception as error:  # noqa: BLE001 - one bad message must not end the others
             crew.observers.on_error(error, held.delivery)
             held.show_in(error.seconds if isinstance(error, PutOffError) else crew.listening.again_after)
         else:
             held.delete()
             crew.observers.on_next(held.delivery)
-        crew.pace.note(crew.clock.monotonic() - began)
+        self._drops = self._drops and is_dropped
+        if not is_dropped:
+            # Else a task would take as many of the messages behind these, which are work.
+            crew.pace.note(crew.clock.monotonic() - began)

@@ -84,7 +84,7 @@ def job_of(entity: Mapping[str, Any], etag: str) -> Job:
 _AWAITED: Final = "awaited"
 
 
-def awaited_entity(job: str, waiters: Sequence[str], now: datetime) -> Entity:
+def entity_of_waiters(job: str, waiters: Sequence[str], now: datetime) -> Entity:
     """Encode the row of a job that was not accepted yet, and that others wait for."""
     return job_entity(Job(job=job, content_hash="", workload="", accepted_at=now, waiters=tuple(waiters))) | {
         "state": _AWAITED

@@ -70,7 +70,7 @@ class Ledger(OutboxStore, Protocol):
     def name_waiter(self, job: str, waiter: str) -> bool:
         """Leave the name of a job that waits for one that was not inserted. It is in that one's row from the beginning.
 
-        False: that one has a row by now, or so many wait for it that no name more fits.
+        False: the other job was inserted by now, or so many wait for it that no name more fits.
         """
         ...
 

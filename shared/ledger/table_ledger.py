@@ -48,8 +48,8 @@ from shared.ledger.entities import (
     EVENT_PREFIX,
     JOB_KEY,
     STRETCH_PREFIX,
-    awaited_entity,
     chunk_key,
+    entity_of_waiters,
     job_entity,
     job_of,
     row_entity,
@@ -460,7 +460,7 @@ class TableLedger:
         """Leave the name of a job that waits for one that has no row. False: that has one, or no room for the name."""
         with expecting_an_answer(f"note that job {waiter!r} waits for job {job!r}"):
             with suppress(ResourceExistsError):
-                self._jobs.create_entity(awaited_entity(job, [waiter], self._clock.now()))
+                self._jobs.create_entity(entity_of_waiters(job, [waiter], self._clock.now()))
                 return True
             for _ in LOST_RACES.tries():
                 entity = self._find_row(job)
@@ -468,7 +468,7 @@ class TableLedger:
                 if entity is None or names is None or waiter in names or len(names) >= MOST_WAITERS:
                     return names is not None and waiter in names
                 with suppress(AzureError):
-                    named = awaited_entity(job, [*names, waiter], self._clock.now())
+                    named = entity_of_waiters(job, [*names, waiter], self._clock.now())
                     self._jobs.update_entity(named, **_is_unchanged(entity.metadata["etag"]))
                     return True
         # Its pointer leads to it each minute.

@@ -21,7 +21,7 @@ from shared.watch import Act
 
 #: The result of a command that is still running, or whose process died.
 STARTED: Final = "started"
-#: An act on what is planned is looked for so far back, over the end of a month.
+#: An act that planned an opening is looked for so far back, over the end of a month.
 PLANNED_AHEAD: Final = timedelta(days=7)
 #: What the key of an end has after that of its begin. So the two stand beside each other.
 _END: Final = "|end"

@@ -122,7 +122,7 @@ class GateForecaster:
         return forecast(rows, lines, speeds, self.fleet.read(), prices, now)
 
     def note(self, gate: str, held: HeldSummary, prices: Prices, at: datetime) -> dict[str, str]:
-        """Return the detail of an opening at that time, by what is held now.
+        """Return the detail of an opening at that time, by the work that is held now.
 
         Empty: nothing is held, or orders, whose sale begins at once, or storage does not answer.
         """

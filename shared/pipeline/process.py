@@ -164,29 +164,32 @@ class Processor:
         #: What the calls of each workload met here lately, by its name.
         self._services: dict[str, Service] = {}
 
-    def handle(self, delivery: Delivery) -> None:
-        """Handle a delivery. Return to acknowledge it. Raise to have it redelivered."""
+    def handle(self, delivery: Delivery) -> bool:
+        """Handle a delivery. Return to acknowledge it: True, if it was dropped, as no work. Raise to have it redelivered."""
         try:
-            self._handle(delivery)
+            return self._handle(delivery)
         except NewerVersionError as error:
             tell(events.NEWER_VERSION, found=str(error))
             if delivery.count < LOOKS:
                 raise
             self._park_newer(delivery, error)
+            return False
 
-    def _handle(self, delivery: Delivery) -> None:
+    def _handle(self, delivery: Delivery) -> bool:
         try:
             work = _read(delivery)
         except RefusedError as error:
             # None of its fields is trusted, so its bytes identify it.
             claim = Claim(key=content_key(PROCESS, delivery.body))
             self._tools.parking.park(PROCESS, delivery, error, claim)
-            return
+            return False
         if isinstance(work, ChunkMessage) and self._tools.is_halted(work.job, work.halts):
             # A resume of the job puts all its open chunks again.
             self._drop(work, delivery.count)
-        elif not self._is_settled(work, delivery):
+            return True
+        if not self._is_settled(work, delivery):
             self._attempt(work, delivery)
+        return False
 
     def _is_halted(self, work: ChunkMessage) -> bool:
         self._tools.look_beside()

@@ -39,6 +39,8 @@ BEGINS, SILENT, DRAINS, BESIDE = 10.5, 11.0, 10.0, 2.0
 #: Seconds for which all processes stand still around a stop, and after which nothing that stopped begins any more.
 STILL, QUIET = 15.0, 25.0
 EVERY = 0.2
+#: Seconds for which messages are hidden while they are put.
+HIDDEN = 40.0
 #: The gate of the job that is forecast, and how far the forecast may be away.
 GATE, NEAR = "nightly", 0.25
 
@@ -192,7 +194,10 @@ def stop(fleet: Fleet) -> Iterator[Row]:
 
 
 def drain(fleet: Fleet, messages: int) -> float:
-    """Put messages of a stopped job as a dispatcher that was slow does, wake the fleet, and return the seconds to the last."""
+    """Put messages of a stopped job as a dispatcher that was slow does, wake the fleet, and return the seconds to the last.
+
+    They come into sight together, when all are put: no task that is still awake takes some before.
+    """
     wait(lambda: not fleet.depth(), "an empty work queue")
     queue = fleet.connections.queues.get_queue_client("work-00")
     frame = (0, 10, 1, "0" * 64)
@@ -211,18 +216,22 @@ def drain(fleet: Fleet, messages: int) -> float:
         ).decode()
         for n in range(messages)
     ]
-    before = len(fleet.stamps())
+    before, sight = len(fleet.stamps()), time.monotonic() + HIDDEN
+
+    def put(text: str) -> None:
+        hidden = int(sight - time.monotonic())
+        queue.send_message(text, time_to_live=-1, visibility_timeout=max(0, hidden))
+
     with ThreadPoolExecutor(16) as pool:
-        list(pool.map(lambda text: queue.send_message(text, time_to_live=-1), said))
+        list(pool.map(put, said))
+    time.sleep(max(0.0, sight - time.monotonic()))
     began = time.monotonic()
-    left = fleet.depth()
     fleet.stores.send_permits([Permit(slot=slot, depth=messages, tasks=TASKS) for slot in range(TASKS)])
     wait(lambda: not fleet.depth(), "a drained work queue")
     seconds = time.monotonic() - began
     if len(fleet.stamps()) != before:
         raise RuntimeError("a message of a stopped job was run")
-    # What a task that was still awake took while the messages were put counts as well.
-    return seconds * messages / max(1, left)
+    return seconds
 
 
 def wake(fleet: Fleet) -> Iterator[Row]:

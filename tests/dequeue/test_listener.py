@@ -204,6 +204,21 @@ def test_a_task_takes_no_more_than_it_soon_begins(memory_queue, manual_clock):
     assert memory_queue.receives == [5, 2, 2, 0]
 
 
+def test_what_is_dropped_is_taken_as_a_receive_gives_it_and_work_among_it_is_given_back(memory_queue, manual_clock):
+    """It is no work, so the pace of work does not count for it, nor it for the pace. Half a second each is work."""
+    memory_queue.put(*[b"work"] * 5, *[b"drop"] * 40, *[b"work"] * 3)
+
+    def handle(delivery):
+        is_dropped = delivery.body == b"drop"
+        manual_clock.advance(0 if is_dropped else 0.5)
+        return is_dropped
+
+    task, watch, _ = alone(memory_queue, manual_clock, handle, first_depth=48)
+    task.run()
+    assert memory_queue.receives == [32, 2, 14, 1, 0]
+    assert sorted(watch.bodies) == [b"drop"] * 40 + [b"work"] * 8
+
+
 def test_a_queue_that_does_not_answer_is_asked_ever_less_often_and_then_by_one_task_only(memory_queue, manual_clock):
     """The others end; the one that stays in pull mode finds the work when storage is back."""
     memory_queue.fails = True

@@ -111,8 +111,8 @@ def act_on_night(visit: Visit, night: str, act: str) -> Page | str:
     if act == NightAct.ERASE and visit.fields.get("typed", "").strip() != night:
         raise BadRequest("that is not the name of the night: go back and type it; nothing was done")
     if posted.seen != str(len(lines)):
-        words = f"the night has {len(lines)} jobs now, and you saw {posted.seen}: nothing was done"
-        return replace(show_night(visit, night), status=409, notice=words)
+        refusal = f"the night has {len(lines)} jobs now, and you saw {posted.seen}: nothing was done"
+        return replace(show_night(visit, night), status=409, notice=refusal)
     jobs, done, refused = choose_jobs(lines, NightAct(act)), 0, list[str]()
     acts = visit.view.stores.night_operator.act(jobs, NightAct(act), by=posted.who, why=posted.why, named=posted.named)
     for acted in acts:
