@@ -81,11 +81,6 @@ def test_the_project_passes():
     assert wrong(Project(), NAMED) == []
 
 
-def test_a_copy_of_the_project_passes(project):
-    """What the seeded mistakes start from has none of its own."""
-    assert wrong(project, NAMED) == []
-
-
 def replacing(file, old, new):
     """Return a mistake: a text of a file is another one."""
 

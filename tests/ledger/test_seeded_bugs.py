@@ -172,8 +172,9 @@ def test_a_seeded_bug_is_found_at_some_request(monkeypatch, bug, history, mode):
     quiet = Plan()
     history(quiet, counts_deliveries=False).run()
     bug(monkeypatch)
-    # Settling shows its bugs early, finishing near its end.
-    requests = range(1, quiet.count + 1) if history is SettleHistory else reversed(range(1, quiet.count + 1))
+    # Settling and the plan of a finish show their bugs early, the rest of finishing near its end.
+    is_early = history is SettleHistory or bug is plan_taken_for_messages
+    requests = range(1, quiet.count + 1) if is_early else reversed(range(1, quiet.count + 1))
     assert is_found(history, mode, requests)
 
 

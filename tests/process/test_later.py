@@ -113,7 +113,7 @@ def test_one_that_always_times_out_costs_eleven_calls_more_and_is_parked(kind, t
 
 
 @pytest.mark.parametrize("kind", [Bank, SlowBank])
-@pytest.mark.parametrize(("items", "ended"), [(500, 100), (500, 0), (10, 0), (1, 0)])
+@pytest.mark.parametrize(("items", "ended"), [(150, 30), (150, 0), (10, 0), (1, 0)])
 def test_three_hours_without_the_service_park_nothing(items, ended, kind):
     """A process tries it by one call at a time, ever more seldom."""
     night = Night(items, kind)

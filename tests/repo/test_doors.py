@@ -33,7 +33,8 @@ def imports(path):
 @cache
 def whole_tree():
     """Return every module of the repository. Installed ones are no part of it."""
-    return [path for path in sorted(ROOT.rglob("*.py")) if not {".venv", ".stack"} & {*path.parts}]
+    folders = [one for one in sorted(ROOT.iterdir()) if one.is_dir() and not one.name.startswith(".")]
+    return [*ROOT.glob("*.py"), *(path for folder in folders for path in sorted(folder.rglob("*.py")))]
 
 
 def package_of(module):
