@@ -165,7 +165,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         ledger = Stores(connections).ledger
         goals = [*small(stack.settings, ledger), slow(connections, ledger)]
         goals += large(stack.settings, ledger, RequestLog(stack.azurite), path, options.items)
-        peaks = [peak_of(pid) for pid in stack.host.instance_pids().values()]  # type: ignore[union-attr]  # the project's own
+        peaks = [peak_of(pid) for pid in stack.host.instance_pids().values()]  # type: ignore[attr-defined]  # the project's own
     goals.append(Goal("memory of an instance: under 256 MiB", f"{max(peaks) // MIB} MiB", max(peaks) < _MEMORY))
     table = markdown(("goal", "measured", ""), [one.row for one in goals])
     sys.stdout.write(f"{table}\n")
