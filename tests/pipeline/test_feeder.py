@@ -61,7 +61,7 @@ def test_a_job_that_does_not_fit_runs_to_its_end_by_the_feeder(app):
 
 def test_a_small_job_of_another_room_ends_before_a_flood(app):
     """However many chunks of the first room wait."""
-    accept(app, "alpha", "flood", 300)
+    accept(app, "alpha", "flood", 600)
     accept(app, "beta", "tiny", 1)
     ended = []
     feeder = replace(app.feeder, pause=lambda _seconds: (app.go_on(0.0), ended.append(states(app))))

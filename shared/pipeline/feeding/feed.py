@@ -242,6 +242,8 @@ class _Feeding:
         self._speeds: dict[str, float] = {}
         self._since, self._noted_at = feeder.clock.now(), -inf
         self._depth, self._depth_at, self._put = 0, feeder.clock.monotonic(), 0
+        #: Whether all messages of the last round had ended, of processes that have reported nothing.
+        self._is_dry = False
         #: Messages that hide after a failure, as the queues showed it.
         self._hidden = 0
         self._lock = Lock()
@@ -260,7 +262,7 @@ class _Feeding:
             except StorageUnavailableError as error:
                 tell(events.FEEDER_FAILED, error=describe_error(error), at=place(error))
             # From the begin of one round to that of the next: tasks take what is put while a round puts the rest.
-            rest = began + next_rest(len(feeder.queues), self._pace()) - feeder.clock.monotonic()
+            rest = began + next_rest(len(feeder.queues), self._pace(), is_dry=self._is_dry) - feeder.clock.monotonic()
             feeder.pause(max(LEAST_PAUSE, rest))
         return Fed.LOST
 
@@ -393,8 +395,10 @@ class _Feeding:
         queues, now, pace = self._feeder.queues, self._feeder.clock.monotonic(), self._pace()
         depth, visible = sum(queue.depth() for queue in queues), sum(queue.peek() for queue in queues)
         ended = max(0, self._depth + self._put - depth) / max(SHORTEST_REST, now - self._depth_at)
-        rest = next_rest(len(queues), pace)
-        self._window = next_window(self._window, visible=visible, ended=ended, pace=pace, rest=rest)
+        # Rounds in which nothing may be put are no reason to hurry.
+        self._is_dry = not depth and self._depth + self._put > 0 and pace.seconds is None
+        rest = next_rest(len(queues), pace, is_dry=self._is_dry)
+        self._window = next_window(self._window, depth=depth, visible=visible, ended=ended, pace=pace, rest=rest)
         self._depth, self._depth_at, self._put = depth, now, 0
         # A failed message is hidden for a while, and no task has it.
         resting = sum(self._feeder.following.resting().values())
