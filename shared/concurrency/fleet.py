@@ -157,7 +157,7 @@ def is_late(deadline: datetime, messages: int, latency: float | None, tasks: int
 
 
 #: A reading that says that a feeder lives is younger than this for the writer of a ready row.
-VIEW_SECONDS: Final = 2.0
+VIEW_SECONDS: Final = 0.5
 #: How long the row of a feeder holds without being written again.
 FED_FOR: Final = timedelta(seconds=30)
 

@@ -89,7 +89,7 @@ class Turns:
         in_work, resting = sum(one.in_flight for one in self._fleet.workers), self._fleet.resting(self._now())
         pace = FleetPace(self.tasks, in_work, self.seconds)
         rest = next_rest(1, pace)
-        self.window = next_window(self.window, depth=depth, visible=visible, ended=ended, pace=pace, rest=rest)
+        self.window = next_window(self.window, visible=visible, ended=ended, pace=pace, rest=rest)
         self.rooms = {room: left for room, jobs in self.rooms.items() if (left := [one for one in jobs if one.left])}
         failed = sum(resting.values())
         hidden = count_hidden(failed, depth=depth, visible=visible, pace=pace)

@@ -74,8 +74,8 @@ def test_the_window_follows_the_front_of_the_queues_within_what_is_decided():
     """It grows where tasks find nothing, and falls to what ends where more waits than they need."""
     pace = FleetPace(decided=100, in_work=24, seconds=1.0)
 
-    def after(window, visible, ended=0.0, rest=0.5, depth=200):
-        return next_window(window, depth=depth, visible=visible, ended=ended, pace=pace, rest=rest)
+    def after(window, visible, ended=0.0, rest=0.5):
+        return next_window(window, visible=visible, ended=ended, pace=pace, rest=rest)
 
     assert after(LEAST_WINDOW, 0) == 2 * LEAST_WINDOW
     assert after(64, 3) == 96
@@ -88,16 +88,16 @@ def test_the_window_follows_the_front_of_the_queues_within_what_is_decided():
     assert after(200, 32, ended=24, rest=2.0) == 87
 
 
-def test_the_window_of_dry_queues_grows_by_what_ended_whatever_the_fleet_has_reported():
+def test_the_window_grows_by_what_ended_as_long_as_the_fleet_has_reported_nothing():
     """New processes have reported no seconds of a chunk: by the assumed ones it would stay small for twenty seconds."""
     unknown, sizes, window = FleetPace(decided=1, in_work=0), [], LEAST_WINDOW
     for _ in range(4):
         # All that was put half a second ago has ended.
-        window = next_window(window, depth=0, visible=0, ended=window / 0.5, pace=unknown, rest=0.5)
+        window = next_window(window, visible=0, ended=window / 0.5, pace=unknown, rest=0.5)
         sizes.append(window)
     assert sizes == [128, 512, 2048, 8192]
-    assert next_window(64, depth=0, visible=0, ended=0.0, pace=unknown, rest=0.5) == LEAST_WINDOW
-    assert next_window(64, depth=9, visible=0, ended=99.0, pace=unknown, rest=0.5) == LEAST_WINDOW
+    assert next_window(64, visible=0, ended=0.0, pace=unknown, rest=0.5) == LEAST_WINDOW
+    assert next_window(64, visible=0, ended=99.0, pace=FleetPace(1, 1, 1.0), rest=0.5) == LEAST_WINDOW
     assert (next_rest(1, unknown), next_rest(1, unknown, is_dry=True)) == (2.0, 0.5)
 
 

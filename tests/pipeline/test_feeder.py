@@ -14,7 +14,7 @@ from shared.errors import StorageUnavailableError
 from shared.ledger.records import JobState
 from shared.operating import explain_pace
 from shared.pipeline import start
-from shared.pipeline.feeding.fair import LEAST_WINDOW, LONGEST_REST
+from shared.pipeline.feeding.fair import HUNGRY, LEAST_WINDOW, LONGEST_REST
 from shared.pipeline.feeding.feed import LEAST_PAUSE, Fed, _Feeding
 from shared.pipeline.feeding.ready import ReadyTable
 from shared.topology import rooms, submission_queue
@@ -112,7 +112,7 @@ def test_the_feeder_rests_from_the_begin_of_one_round_to_that_of_the_next(app):
         if len(rests) == 2:
             app.feeder.stop.set()
 
-    slow = SimpleNamespace(depth=depth, peek=lambda: 0)
+    slow = SimpleNamespace(depth=depth, peek=lambda: HUNGRY)
     assert replace(app.feeder, pause=rest, queues=[slow]).follow() is Fed.HANDED_OVER
     assert rests == [LONGEST_REST - takes[0], LEAST_PAUSE]
 

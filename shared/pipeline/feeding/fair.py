@@ -227,20 +227,18 @@ HUNGRY: Final = 8
 SHORTEST_REST, LONGEST_REST, OF_THE_CHUNKS = 0.5, 2.0, 17.0
 
 
-def next_window(  # noqa: PLR0913 - all that the feeder sees
-    window: int, *, depth: int, visible: int, ended: float, pace: FleetPace, rest: float
-) -> int:
+def next_window(window: int, *, visible: int, ended: float, pace: FleetPace, rest: float) -> int:
     """Return the window by the messages at the front of the queues, and by how many ended in a second.
 
-    It lasts until the feeder comes again after its rest. New processes have reported no seconds of a chunk. Without a
-    message on their queues all have ended, and tasks do nothing while jobs wait. Then it grows by what ended.
+    It lasts until the feeder comes again after its rest. New processes have reported no seconds of a chunk. While their
+    tasks find nothing at the front, it grows by what ended.
     """
     lasts = max(1.0, rest)
     if visible < HUNGRY:
         grown = window * 2 if not visible else window + max(LEAST_WINDOW // 2, window // 2)
         most = ceil(max(1, pace.decided) * max(1.75, 1 + lasts / pace.chunk))
-        unknown = not depth and pace.seconds is None
-        return max(LEAST_WINDOW, min(grown, most), min(4 * window, ceil(2 * ended * lasts)) if unknown else 0)
+        seen = min(4 * window, ceil(2 * ended * lasts)) if pace.seconds is None else 0
+        return max(LEAST_WINDOW, min(grown, most), seen)
     if visible >= LEAST_WINDOW:
         return max(LEAST_WINDOW, min(window, ceil(ended * (pace.chunk + lasts) * 1.2)))
     return window
@@ -264,7 +262,7 @@ def spread_hidden(hidden: int, resting: Mapping[str, int]) -> dict[str, int]:
 
 
 def next_rest(queues: int, pace: FleetPace, *, is_dry: bool = False) -> float:
-    """Return the seconds until the feeder's next round, which reads each queue twice. Tasks of dry queues do nothing."""
+    """Return the seconds until the feeder's next round, which reads each queue twice. `is_dry`: tasks wait for it."""
     if is_dry:
         return SHORTEST_REST
     cheap = OF_THE_CHUNKS * (1 + 2 * queues) * pace.chunk / max(1, pace.in_work)

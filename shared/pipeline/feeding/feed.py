@@ -36,6 +36,7 @@ from shared.messages import ChunkMessage
 from shared.pipeline.dispatch import CURSOR_EVERY, Dispatcher, Throttle
 from shared.pipeline.feeding.fair import (
     FEW,
+    HUNGRY,
     LEAST_WINDOW,
     SHORTEST_REST,
     Choice,
@@ -242,7 +243,7 @@ class _Feeding:
         self._speeds: dict[str, float] = {}
         self._since, self._noted_at = feeder.clock.now(), -inf
         self._depth, self._depth_at, self._put = 0, feeder.clock.monotonic(), 0
-        #: Whether all messages of the last round had ended, of processes that have reported nothing.
+        #: Whether tasks wait for the next round.
         self._is_dry = False
         #: Messages that hide after a failure, as the queues showed it.
         self._hidden = 0
@@ -293,11 +294,14 @@ class _Feeding:
         # Else they would be chosen once more.
         self._remove_done()
         waiting = self._list_waiting()
-        waking = self._note_row(waiting)
-        if any(job.left for jobs in waiting.values() for job in jobs):
+        is_due, left = self._note_row(waiting), sum(job.left for jobs in waiting.values() for job in jobs)
+        if left:
             free = self._count_free()
             choices = self._ring.choose(waiting, free, self._agree_terms(waiting))
-            with waking:
+            # Rounds in which nothing may be put are no reason to hurry.
+            self._is_dry = self._is_dry and bool(choices)
+            # Tasks that find nothing go, also while puts are slower than they.
+            with self._wake(left) if is_due or choices else nullcontext():
                 self._put_chosen(choices)
         for one in list(self._underway.values()):
             if self._feeder.clock.monotonic() - one.noted_at >= NOTED_EVERY:
@@ -395,10 +399,10 @@ class _Feeding:
         queues, now, pace = self._feeder.queues, self._feeder.clock.monotonic(), self._pace()
         depth, visible = sum(queue.depth() for queue in queues), sum(queue.peek() for queue in queues)
         ended = max(0, self._depth + self._put - depth) / max(SHORTEST_REST, now - self._depth_at)
-        # Rounds in which nothing may be put are no reason to hurry.
-        self._is_dry = not depth and self._depth + self._put > 0 and pace.seconds is None
+        # Of processes that have reported nothing, the next round would come late.
+        self._is_dry = visible < HUNGRY and pace.seconds is None
         rest = next_rest(len(queues), pace, is_dry=self._is_dry)
-        self._window = next_window(self._window, depth=depth, visible=visible, ended=ended, pace=pace, rest=rest)
+        self._window = next_window(self._window, visible=visible, ended=ended, pace=pace, rest=rest)
         self._depth, self._depth_at, self._put = depth, now, 0
         # A failed message is hidden for a while, and no task has it.
         resting = sum(self._feeder.following.resting().values())
@@ -568,14 +572,18 @@ class _Feeding:
                     room.jobs.pop(row.job, None)
             self._done = []
 
-    def _note_row(self, waiting: Mapping[str, Sequence[WaitingJob]]) -> AbstractContextManager[None]:
-        """Write the row of the fleet if it is due. Return the wake-up for the next put, or a context that does nothing."""
+    def _note_row(self, waiting: Mapping[str, Sequence[WaitingJob]]) -> bool:
+        """Write the row of the fleet if it is due. Return whether it was."""
         now = self._feeder.clock.monotonic()
         if now - self._noted_at < NOTED_EVERY:
-            return nullcontext()
+            return False
         self._noted_at = now
-        row = self._write_row(waiting, is_noted=False)
-        return self._feeder.dispatcher.waking(self._window, self._depth + row.chunks)
+        self._write_row(waiting, is_noted=False)
+        return True
+
+    def _wake(self, left: int) -> AbstractContextManager[None]:
+        """Return the wake-up around the next put. `left`: the chunks that wait."""
+        return self._feeder.dispatcher.waking(self._window, self._depth + left)
 
     def _write_row(self, waiting: Mapping[str, Sequence[WaitingJob]], *, is_noted: bool) -> FeedRow:
         now = self._feeder.clock.now()
