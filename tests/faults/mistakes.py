@@ -53,10 +53,10 @@ def in_two_writes(self, job, rows=(), messages=()):
     return written if written is None or not rows else _commit(self, written, rows)
 
 
-def put_to_expire(self, queue, message):
+def put_to_expire(queues, queue, message):
     """Put with the library's own time to live."""
     with expecting_an_answer("put"):
-        self.connections.queues.get_queue_client(queue).send_message(message)
+        queues.get_queue_client(queue).send_message(message)
 
 
 def throw_away(queue, parking, attempts):

@@ -1,6 +1,5 @@
 """Puts mistakes into the real code: the runs must object to each, or they prove nothing."""
 
-from shared.app import Stores
 from shared.gate.outflow import Batches
 from shared.gate.releaser import GateTick
 from shared.ledger import job_decisions, table_ledger
@@ -16,6 +15,8 @@ from tests.faults.mutant import Mutant, found
 from tests.faults.orders.mutants import ORDER_MUTANTS
 
 TICK_STEPS = "shared.app.app"
+#: The module whose stores put messages.
+STORES = "shared.app.stores"
 ACCEPT, RELEASE, SETTLE = "accept, gate open", "accept, gate closed, release", "settle and finish"
 LOST_AFTER_SETTLING = "settle and finish, then all is lost"
 LOST_AFTER_ACCEPTING = "accept, then even the submission is lost"
@@ -74,7 +75,7 @@ MUTANTS = {
     "a pointer is removed before the next one is written": Mutant(
         Sweep, "_look_at", mistakes.remove_before_pointing, LOST_AFTER_TICK, "kill_after", ("tick", POINTER)
     ),
-    "messages have the default time to live": Mutant(Stores, "put", mistakes.put_to_expire, ACCEPT),
+    "messages have the default time to live": Mutant(STORES, "put_on", mistakes.put_to_expire, ACCEPT),
     "poison is deleted without a record": Mutant(TICK_STEPS, "drain_poison", mistakes.throw_away, "drain a submission"),
     "a drain deletes before it parks": Mutant(
         TICK_STEPS,
