@@ -70,7 +70,7 @@ def test_a_wrong_file_pauses_its_job_and_shows_why(sluice, provisioned, tmp_path
     file = tmp_path / "usage.ndjson"
     lines = 8 * LEAST_CHECKED
     file.write_text("".join(f'{{"account":"a","plan":"basic","id":"{n:x}"}}\n' for n in range(lines)))
-    job = sluice("submit", str(file), "--most-rejected", "99%")["job"]
+    job = sluice("submit", str(file), "--most-rejected", "99%", "--no-fit")["job"]
     with Connections(provisioned.connection_string) as connections:
         ledger = Stores(connections).ledger
         until(lambda: (found := ledger.read(job)) and found.state is JobState.PAUSED)

@@ -29,7 +29,10 @@ NAMED: Final = {
     ),
     "jobs": Named("jobs", "app", _LOOK, "Jobs: list them, look at one, watch one to its end."),
     "nights": Named(
-        "nights", "app", _LOOK, "Nights: jobs that share a name. Look at them together, pause, resume or stop them."
+        "nights",
+        "app",
+        _LOOK,
+        "Nights: jobs that share a name. Look at them together, pause, resume, stop, rerun or erase them.",
     ),
     "gate": Named(
         "gate",
