@@ -10,7 +10,7 @@ from threading import Event
 
 from shared.app.recorder import Recorder
 from shared.app.stores import VISIBILITY, Stores
-from shared.azure import read_front
+from shared.azure import read_front, send_on
 from shared.concurrency import LOOK_EVERY, Following, Foresight, Gauge, QueueDepths, Tuning
 from shared.dequeue import (
     DepthSample,
@@ -405,7 +405,7 @@ class AppStages:
             self.clock,
             tasks.waking,
             lane=tasks.overtaking,
-            send_finish=PutAhead(stores.put_own, tasks.following.waiting, tasks.own.note),
+            send_finish=PutAhead(partial(send_on, stores.connections.queues), tasks.following.waiting, tasks.own.note),
             **sizes,
         )
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
-from shared.azure import BlobStore, Connections, put_on, send_on
+from shared.azure import BlobStore, Connections, put_on
 from shared.clock import Clock, Closing, SystemClock
 from shared.concurrency import FleetTable, RulesBlob
 from shared.dequeue import CONTAINER, BlobSlots, WorkQueue
@@ -349,11 +349,6 @@ class Stores(Closing):
     def replay_stepper(self) -> ParkedOperator:
         """Goes on with replays in the tick."""
         return self.build_parked_operator(time.sleep, wake=self.wake_workers, kind="tick")
-
-    def put_own(self, queue: str, message: str) -> Delivery:
-        """Put a message on a storage queue, and return it with the receipt of the put."""
-        sent = send_on(self.connections.queues, queue, message)
-        return Delivery(queue=queue, message_id=sent.id, body=message.encode(), count=1, receipt=str(sent.pop_receipt))
 
     @property
     def urgent(self) -> WorkQueue:

@@ -1,4 +1,4 @@
-"""What needs a person now: the rows of needs, and what follows from the last point and from what is parked. Pure.
+"""Needs that stand now: the rows of needs, and what follows from the last point and from parked messages. Pure.
 
 The first page of the console and `sluice now` say the same by it.
 """
@@ -15,7 +15,7 @@ NO_WORKER: Final = timedelta(minutes=2)
 
 
 def find_needs(standing: Standing, parked: ParkedCount, now: datetime) -> list[Need]:
-    """Return what needs a person, the grave first. `now`: of the reading, since what is older says nothing of later."""
+    """Return the needs of a person, the grave first. `now`: of the reading, since an older one says nothing of later."""
     return sort_needs([*standing.needs, *_find_others(standing, parked, now)])
 
 

@@ -29,6 +29,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final, Protocol
 
+from azure.storage.queue import QueueMessage
 from msgspec.structs import replace as with_fields
 
 from shared.clock import LOST_RACES, Clock, Retry
@@ -394,7 +395,7 @@ class Dispatcher:
 class PutAhead:
     """Puts messages that the tasks of this process take first, while chunks wait for their turn."""
 
-    put: Callable[[str, str], Delivery]
+    put: Callable[[str, str], QueueMessage]
     #: The chunks that wait, without a request.
     waiting: Callable[[], int]
     #: Has the tasks of this process remember a message.
@@ -404,7 +405,9 @@ class PutAhead:
         """Put a message."""
         put = self.put(queue, message)
         if self.waiting():
-            self.note(put)
+            # By the receipt of the put.
+            receipt = str(put.pop_receipt)
+            self.note(Delivery(queue=queue, message_id=put.id, body=message.encode(), count=1, receipt=receipt))
 
 
 class FinishCall:

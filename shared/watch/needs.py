@@ -28,7 +28,7 @@ class NeedKind(StrEnum):
     LATE = "z-late"
 
 
-#: No rows have them: they follow from the last point, and from what is parked.
+#: No rows have them: they follow from the last point, and from parked messages.
 SILENT: Final = "a-tick-silent"
 WORK_WAITS: Final = "h-work-waits"
 PARKED: Final = "y-parked"

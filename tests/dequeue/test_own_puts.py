@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from shared.app import Stores
-from shared.azure import Connections
+from shared.azure import Connections, send_on
 from shared.dequeue import Drain, OwnPuts
 from shared.dequeue.receiving import MOST_OWN, OWN_FOR
 from shared.messages import Permit
@@ -24,12 +24,14 @@ class Process:
 
     def __init__(self, connections, clock):
         self.stores, self.clock, self.handled = Stores(connections, clock=clock), clock, []
-        self.own = OwnPuts(self.stores.trigger_queue, clock)
+        self.own, self.waiting = OwnPuts(self.stores.trigger_queue, clock), 1
+        send = partial(send_on, connections.queues)
+        self.put_ahead = PutAhead(send, lambda: self.waiting, self.own.note)
 
     def put(self, *texts):
         """Put messages that it takes first."""
         for text in texts:
-            self.own.note(self.stores.put_own(QUEUE, text))
+            self.put_ahead(QUEUE, text)
 
     def drain(self):
         """Follow a permit for one task."""
@@ -92,5 +94,6 @@ def test_a_message_is_remembered_for_seconds_only(process):
 @pytest.mark.parametrize("waiting", [0, 3])
 def test_a_finish_is_taken_first_while_chunks_wait_for_their_turn(process, waiting):
     """Else the queue is short, and a receive takes several messages for one request."""
-    PutAhead(process.stores.put_own, lambda: waiting, process.own.note)(QUEUE, "finish")
+    process.waiting = waiting
+    process.put_ahead(QUEUE, "finish")
     assert process.drain() == (["finish", "a", "b"] if waiting else ["a", "b", "finish"])

@@ -108,7 +108,7 @@ def submit(  # noqa: PLR0913 - each option of the command is an argument
     fit: Annotated[
         bool,
         typer.Option(
-            "--fit/--no-fit", help="Send nothing if none of the first 10,000 lines fits the workload as it is here."
+            "--fit/--no-fit", help="Send nothing if none of the first 10,000 lines fits the workload of these settings."
         ),
     ] = True,
     after: Annotated[

@@ -76,7 +76,7 @@ def check_workload(
 
 
 def check_fit(workload: AnyWorkload | None, form: FileForm, path: Path | None) -> None:
-    """Read the first lines of a file as the workload will. End the command if none fits; say how many do not.
+    """Read the first lines of a file as the workload will. End the command if none fits, and say how many do not.
 
     The publisher names a line that is no transaction at all.
     """

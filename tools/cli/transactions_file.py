@@ -67,7 +67,7 @@ class FileForm:
         return (read_parquet if kind == _PARQUET else read_file)(file)
 
     def remedy(self, path: Path, found: str) -> str:
-        """Return what a column of CSV is sent with whose workload has a number where the file has text."""
+        """Name the option for a column of CSV whose workload has a number where the file has text."""
         wrong = _NUMBER_AS_TEXT.search(found)
         is_csv = wrong is not None and self._find_kind(path) == _CSV
         return f" (--number {wrong.group(1)} sends this column as numbers)" if wrong and is_csv else ""

@@ -231,7 +231,7 @@ def next_window(window: int, *, visible: int, ended: float, pace: FleetPace, res
     """Return the window by the messages at the front of the queues, and by how many ended in a second.
 
     It lasts until the feeder comes again after its rest. New processes have reported no seconds of a chunk. While their
-    tasks find nothing at the front, it grows by what ended.
+    tasks find nothing at the front, it grows by the chunks that ended.
     """
     lasts = max(1.0, rest)
     if visible < HUNGRY:
