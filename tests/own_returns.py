@@ -1,6 +1,7 @@
 """The process `own/returns` of docs/processes.md, as its blocks stand there."""
 
 import re
+import shutil
 import sys
 from importlib import import_module
 
@@ -8,6 +9,11 @@ from tools.local.paths import ROOT
 
 #: The file of each block, in the order of the page.
 FILES = ("process.py", "test_returns.py", "__init__.py", "flows.py", "command.py", "pages.py")
+
+#: What a person's project does not have.
+LEFT_OUT = shutil.ignore_patterns(
+    ".git", ".venv", ".stack", "tests", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"
+)
 
 
 def write_returns(own):
@@ -24,3 +30,9 @@ def add_returns(own, monkeypatch):
     monkeypatch.setattr(import_module("own"), "__path__", [*import_module("own").__path__, str(own)])
     for name in [one for one in sys.modules if one.startswith("own.returns")]:
         monkeypatch.delitem(sys.modules, name)
+
+
+def make_project(folder, monkeypatch):
+    """Make a project with the six files of the page. This process imports them, too."""
+    shutil.copytree(ROOT, folder, ignore=LEFT_OUT)
+    add_returns(folder / "own", monkeypatch)

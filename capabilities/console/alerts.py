@@ -15,7 +15,7 @@ from shared.capability import NeedWords
 from shared.ledger import JobState
 from shared.operating import find_needs
 from shared.parked import ParkedCount
-from shared.watch import PARKED, SILENT, Need, NeedKind, Standing, name_kind
+from shared.watch import PARKED, SILENT, TICK, Need, NeedKind, Standing, name_kind
 
 #: A tick follows each pointer within a minute or two.
 TICK_SILENT: Final = timedelta(minutes=5)
@@ -65,20 +65,10 @@ def find_alerts(  # noqa: PLR0913 - each is another part of the page
     """Return the alerts, the grave ones first. `words`: those of the kinds that capabilities note."""
     # By the time of the reading: what was read an hour ago says nothing of now.
     needs = find_needs(standing, parked, standing.named or now)
-    found = [*_of_pointers(needs, work, now, link), *_of_needs(needs, standing.more, words, link)]
-    return sorted(found, key=lambda alert: not alert.is_grave)
-
-
-def _of_pointers(needs: Sequence[Need], work: OpenWork, now: datetime, link: _Link) -> Iterator[Alert]:
-    is_known = any(need.kind == SILENT for need in needs)
-    if not is_known and work.oldest is not None and now - work.oldest > TICK_SILENT:
-        yield Alert(
-            "tick silent",
-            "the tick does not follow work that is due",
-            "check whether the app runs and its timer is on: sluice doctor",
-            link("now"),
-            work.oldest,
-        )
+    if work.oldest is not None and now - work.oldest > TICK_SILENT and all(need.kind != SILENT for need in needs):
+        # Without a point of the last hour, the pointers tell.
+        needs.insert(0, Need(SILENT, TICK, "the tick does not follow work that is due", now, work.oldest))
+    return sorted(_of_needs(needs, standing.more, words, link), key=lambda alert: not alert.is_grave)
 
 
 def link_need(link: _Link, need: Need, words: NeedWords | None) -> str:

@@ -128,10 +128,11 @@ class NightOperator:
 
         `named`: see AuditTable.record; the act on each job has a name of its own by it.
         """
+        verb = self._verb(act, jobs)
         for number, job in enumerate(jobs[:MOST_ACTS]):
             name = named and ActKey(named.at, f"{named.nonce}-{number:03}")
             try:
-                found = self._verb(act, jobs)(job, by=by, why=why, named=name)
+                found = verb(job, by=by, why=why, named=name)
             except (JobStateError, TooManyHaltsError) as refusal:
                 # It has come further than the night's row says.
                 yield Acted(job, str(refusal), is_done=False)

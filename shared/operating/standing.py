@@ -25,10 +25,8 @@ def _find_others(standing: Standing, parked: ParkedCount, now: datetime) -> Iter
     last = find_last_point(standing.hours)
     point = last and last.point
     if last and point and point.depth and not point.processes and (point.oldest_age or 0) > NO_WORKER.total_seconds():
-        found, since = (
-            f"{point.depth:,} messages wait, and no process reports",
-            last.at - timedelta(seconds=point.oldest_age or 0),
-        )
+        found = f"{point.depth:,} messages wait, and no process reports"
+        since = last.at - timedelta(seconds=point.oldest_age or 0)
         yield Need(WORK_WAITS, "the queues", found, last.at, since)
     if parked.number:
         yield Need(PARKED, "what is parked", str(parked), now, is_grave=False)

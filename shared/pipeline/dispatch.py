@@ -453,13 +453,13 @@ class FinishCall:
         They go where the finish message goes, so that the turn of this queue tells whether they are lost.
         """
         asked = [Segment(job=job.job, revision=job.revision, segment=number, again=again) for number in segments]
-        self._put(job, asked)
+        self._put(job, asked, self._send)
 
     def send_shards(self, job: Job, shards: Sequence[int]) -> None:
         """Send the messages of these shards. One that is written already finds its blob."""
-        self._put(job, [Shard(job=job.job, revision=job.revision, shard=number) for number in shards])
+        self._put(job, [Shard(job=job.job, revision=job.revision, shard=number) for number in shards], self._send)
 
-    def _put(self, job: Job, messages: Sequence[FinishStep], send: Callable[[str, str], object] | None = None) -> None:
+    def _put(self, job: Job, messages: Sequence[FinishStep], send: Callable[[str, str], object]) -> None:
         lane = job.lane if self._lane else None
         queue = work_queue_of(job.job, 0, self._work_queues, lane)
         if self._lane and lane:
@@ -468,7 +468,7 @@ class FinishCall:
         apart = min(len(messages), APART) * self._slot_tasks if len(messages) > 1 else 1
         with self._waking(len(messages), max(len(messages), apart)):
             for message in messages:
-                (send or self._send)(queue, encode(message).decode())
+                send(queue, encode(message).decode())
 
     def forget_pointer(self, pointer: Pointer) -> None:
         """Remove the pointer of a request whose message is on its queue."""

@@ -41,16 +41,18 @@ _FIRST, _SMALL, _OVERLAP, _MEMORY = 1.0, 0.35, 0.8, 256 * MIB
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One goal, and what was found."""
+    """One goal or figure, and what was found."""
 
     name: str
     found: str
-    is_met: bool
+    #: None: it is only told.
+    is_met: bool | None = None
 
     @property
     def row(self) -> tuple[str, str, str]:
         """Its row in the table."""
-        return self.name, self.found, "yes" if self.is_met else "NO"
+        judged = {None: "", True: "yes", False: "NO"}
+        return self.name, self.found, judged[self.is_met]
 
 
 def began(ledger: Ledger, job: str) -> float | None:
@@ -96,9 +98,9 @@ def large(settings: dict[str, str], ledger: Ledger, log: RequestLog, path: Path,
     spans = f"{share:.0%} ({sent - read:.1f} s and {worked - first:.1f} s)"
     yield Goal(f"{what}: publishing and work overlap by at least 80% of the shorter", spans, share >= _OVERLAP)
     yield Goal(f"{what}: memory of the publisher: under 256 MiB", f"{peak // MIB} MiB", 0 < peak < _MEMORY)
-    yield Goal(f"{what}: storage requests a transaction, the host's polling included", f"{each:.5f}", is_met=True)
+    yield Goal(f"{what}: storage requests a transaction, the host's polling included", f"{each:.5f}")
     took = job.finished_at.timestamp() - read
-    yield Goal(f"{what}: from the first MB to the end", f"{took:.1f} s, {items / took:,.0f} a second", is_met=True)
+    yield Goal(f"{what}: from the first MB to the end", f"{took:.1f} s, {items / took:,.0f} a second")
 
 
 def _wait_for(sending: subprocess.Popen[bytes], path: Path, size: int) -> float:
@@ -144,7 +146,7 @@ def small(settings: dict[str, str], ledger: Ledger) -> Iterator[Goal]:
     found = f"{middle:.2f} s [{min(delays):.2f} to {max(delays):.2f}]"
     what = "a drop with a hint by a new publisher: first chunk, p50"
     yield Goal(f"{what}: at most 0.35 s", found, middle <= _SMALL)
-    yield Goal(f"CPU of a new publisher, {FEW} lines", f"{median(cpus) * 1000:.0f} ms", is_met=True)
+    yield Goal(f"CPU of a new publisher, {FEW} lines", f"{median(cpus) * 1000:.0f} ms")
 
 
 def _total() -> str:
@@ -171,7 +173,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     sys.stdout.write(f"{table}\n")
     if not options.dry:
         write(PAGE, "flow", table)
-    return int(not all(one.is_met for one in goals))
+    return int(any(one.is_met is False for one in goals))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -27,7 +26,7 @@ from shared.workloads import Workloads
 from tests.console.principals import describe
 from tests.e2e.test_console import Browser
 from tests.e2e.test_documents import blocks
-from tests.own_returns import add_returns
+from tests.own_returns import make_project
 from tests.processes.world import HandClock
 from tests.waiting import LIMIT, until
 from tools.local.paths import ACTIVATE, ROOT
@@ -39,17 +38,13 @@ SETTINGS = {
     "SLUICE_RETURNS_MINUTES": "3",
     "WEBSITE_AUTH_ENABLED": "True",
 }
-LEFT_OUT = shutil.ignore_patterns(
-    ".git", ".venv", ".stack", "tests", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"
-)
 
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """A project with the six files of the page, in a folder of its own."""
     folder = tmp_path / "project"
-    shutil.copytree(ROOT, folder, ignore=LEFT_OUT)
-    add_returns(folder / "own", monkeypatch)
+    make_project(folder, monkeypatch)
     return folder
 
 

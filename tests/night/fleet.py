@@ -4,28 +4,23 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import zipfile
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 
+import pytest
 from functions_local_host.launcher import Host
 
-import own
 from tests.console.test_server import SLUICE
 from tests.night.spent import cpu_of
-from tests.own_returns import write_returns
+from tests.own_returns import make_project
 from tools.local.paths import ROOT
 
 #: The last release, as a project that a person has of it.
 RELEASE = "0.4.0"
 WHEEL = ROOT / "tests" / "versions" / f"sluice-{RELEASE}-py3-none-any.whl"
 WORK = Path("tests") / "night" / "workload.py"
-
-
-#: What a person's project does not have.
-LEFT_OUT = shutil.ignore_patterns(".*", "tests", "__pycache__", "*.egg-info")
 
 
 def _add_work(folder):
@@ -36,14 +31,10 @@ def _add_work(folder):
 @contextmanager
 def project_of_today(folder):
     """Make a project of this release with the work of the night and a process of its own; this process imports it, too."""
-    shutil.copytree(ROOT, folder, ignore=LEFT_OUT)
-    _add_work(folder)
-    write_returns(folder / "own")
-    own.__path__.append(str(folder / "own"))
-    yield folder
-    own.__path__.remove(str(folder / "own"))
-    for name in [one for one in sys.modules if one.startswith("own.returns")]:
-        del sys.modules[name]
+    with pytest.MonkeyPatch.context() as patch:
+        make_project(folder, patch)
+        _add_work(folder)
+        yield folder
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from rich.table import Table
 from shared.app import Stores
 from shared.operating import RecordedAct
 from tools.cli.options import JsonOption, SettingsOption, connected
-from tools.cli.screen import Screen, clean
+from tools.cli.screen import Screen, clean, show_moment
 
 
 def _month(text: str | None) -> str:
@@ -58,5 +58,5 @@ def _table(found: list[RecordedAct]) -> Table:
         act = one.act
         details = ", ".join(f"{name} {value}" for name, value in act.details.items())
         texts = map(clean, (act.who, act.what, act.target, act.result, act.why, details))
-        table.add_row(f"{one.at.astimezone(UTC):%Y-%m-%d %H:%M:%S}", *texts)
+        table.add_row(show_moment(one.at), *texts)
     return table

@@ -32,7 +32,7 @@ from tools.cli.options import (
     end,
     moment,
 )
-from tools.cli.screen import Screen
+from tools.cli.screen import Screen, show_moment
 from tools.cli.warm import WarmForecast, forecast, forecast_document, forecast_lines
 
 #: What `wait` ends with when the gate was not opened in time; 0, 1 and 2 are what they are for every command.
@@ -218,7 +218,7 @@ def show_roll(
 
 def _question(stores: Stores, name: str, held: HeldSummary, at: datetime | None) -> str:
     state = stores.gates.read(name)
-    when = f"At {view.moment(at)} UTC this starts" if at else "This starts"
+    when = f"At {show_moment(at)} UTC this starts" if at else "This starts"
     doubt = "" if held.count or state.changes else f" (gate {name} was never used: is it spelt like this?)"
     return f"{when} the {held.count} entries held behind {name} and cannot be undone{doubt}. Go on?"
 

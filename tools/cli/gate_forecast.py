@@ -12,9 +12,8 @@ from shared.app import Stores
 from shared.operating import Forecast
 from shared.usage import load
 from tools.cli.cost_view import money, plain
-from tools.cli.gate_view import moment
 from tools.cli.options import connected
-from tools.cli.screen import Screen, clean
+from tools.cli.screen import Screen, clean, show_moment
 
 #: Jobs of the table.
 _MOST_SHOWN: Final = 20
@@ -55,9 +54,9 @@ def _table(found: Forecast) -> Table:
     caption = f"and {more:,} more" if more > 0 else None
     table = Table("job", "transactions", "chunks", "ends (UTC)", "deadline", title="What would start", caption=caption)
     for job in found.jobs[:_MOST_SHOWN]:
-        deadline = f"{moment(job.deadline)}{', late' if job.is_late else ''}" if job.deadline else ""
+        deadline = f"{show_moment(job.deadline)}{', late' if job.is_late else ''}" if job.deadline else ""
         items = "" if job.items is None else f"{job.items:,}"
-        table.add_row(clean(job.job), items, f"{job.chunks:,}", moment(job.ends) if job.ends else "", deadline)
+        table.add_row(clean(job.job), items, f"{job.chunks:,}", show_moment(job.ends) if job.ends else "", deadline)
     return table
 
 

@@ -16,6 +16,7 @@ from shared.scaling import InstanceRequest, WarmChoice
 from shared.settings import Settings
 from tools.cli import gate_view as view
 from tools.cli.options import WRONG_CALL, connected, end
+from tools.cli.screen import show_moment
 from tools.cli.settings_file import load as load_settings
 from tools.cli.warm import HOW_TO_CARRY_OUT, HOW_TO_WARM, choice_of
 
@@ -97,7 +98,7 @@ def _set_lines(gate: str, timetable: Timetable, done: TimetableResult) -> list[s
     if planned is None:
         lines.append("no opening is planned now: the next one was cancelled, or comes into the plan within a minute")
     elif is_of_timetable(planned):
-        lines.append(f"next: {view.moment(planned.at)} UTC")
+        lines.append(f"next: {show_moment(planned.at)} UTC")
     else:
         lines.append(
             f"next: {view.plan_words(done.after)} UTC, planned by {planned.by}; the timetable goes on after it"
@@ -114,7 +115,7 @@ def _warm_lines(row: TimetableRow, done: TimetableResult, choice: WarmChoice | N
         return [HOW_TO_WARM]
     planned, lines = done.after.scheduled, []
     if planned is not None and is_of_timetable(planned):
-        begin = view.moment(planned.at - InstanceRequest().lead)
+        begin = show_moment(planned.at - InstanceRequest().lead)
         lines = [f"instances are warmed from {begin} UTC on, and before each opening to come"]
     return lines if choice.identity else [*lines, HOW_TO_CARRY_OUT]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from rich.table import Table
 
@@ -33,7 +33,7 @@ from shared.operating import (
     describe_gate,
 )
 from tools.cli.lists import make_list
-from tools.cli.screen import Screen, clean
+from tools.cli.screen import Screen, clean, show_moment
 
 #: A person sees the last changes on one screen; --json has all that the blob keeps.
 LAST_SHOWN = 10
@@ -214,7 +214,9 @@ def show_status(screen: Screen, status: Status, now: datetime) -> None:
     screen.print(f"{gate} is {describe_gate(state)} at epoch {state.epoch}", markup=False)
     if state.at:
         checked = f": {describe_check(*status.checked)}" if status.checked else ""
-        screen.print(clean(f"last opened {moment(state.at)} UTC by {state.opened_by}{_because(state.why)}{checked}"))
+        screen.print(
+            clean(f"last opened {show_moment(state.at)} UTC by {state.opened_by}{_because(state.why)}{checked}")
+        )
     if state.scheduled:
         screen.print(clean(f"opens at {plan_words(state)} UTC, planned by {state.scheduled.by}"))
     _show_timetable(screen, status.timetable, now)
@@ -241,7 +243,7 @@ def _show_timetable(screen: Screen, row: TimetableRow | None, now: datetime) -> 
 def _history(state: GateState) -> Table:
     table = Table("when (UTC)", "what", "epoch", "by", "why", title="Last changes")
     for change in state.changes[:LAST_SHOWN]:
-        table.add_row(moment(change.at), change.what.value, str(change.epoch), clean(change.by), clean(change.why))
+        table.add_row(show_moment(change.at), change.what.value, str(change.epoch), clean(change.by), clean(change.why))
     return table
 
 
@@ -249,7 +251,7 @@ def plan_words(state: GateState) -> str:
     """Return the planned opening, or a dash."""
     if state.scheduled is None:
         return "-"
-    return moment(state.scheduled.at) + (" once" if state.scheduled.once else "")
+    return show_moment(state.scheduled.at) + (" once" if state.scheduled.once else "")
 
 
 def _because(why: str) -> str:
@@ -258,11 +260,6 @@ def _because(why: str) -> str:
 
 def _oldest(waiting: HeldSummary, now: datetime) -> str:
     return f", the oldest waits {age(waiting.oldest, now)}" if waiting.count else ""
-
-
-def moment(at: datetime) -> str:
-    """Return a time as people read it."""
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def age(since: datetime | None, now: datetime) -> str:

@@ -1,7 +1,6 @@
 """`sluice ids`: draws numbers, explains one, and shows a sequence."""
 
 import json
-from datetime import UTC, datetime
 from typing import Annotated, NamedTuple
 
 import typer
@@ -12,7 +11,7 @@ from shared.capability import find_known
 from shared.ids import Explanation, NumberFate, RangeGenerator, SequenceWrite, explain_in, read_sequence
 from shared.operating import find_job_of_number
 from tools.cli.options import PROBLEM_FOUND, JsonOption, SettingsOption, connected
-from tools.cli.screen import Screen, clean
+from tools.cli.screen import Screen, clean, show_moment
 from tools.cli.settings_file import settings_here
 
 #: A person sees the last reservations on one screen; --json has all that the blob keeps.
@@ -97,7 +96,7 @@ def _in_words(told: Explanation, owner: _Owner) -> str:
     if owner.id is None:
         return f"{told}; {owner.why}" if owner.why else str(told)
     held = told.reservation
-    since = f", reserved by {held.by.node} at {_moment(held.by.at)} UTC" if held else ""
+    since = f", reserved by {held.by.node} at {show_moment(held.by.at)} UTC" if held else ""
     return f"{told.number} belongs to {owner.kind} {owner.id}{since}: sluice {owner.kind}s show {owner.id}"
 
 
@@ -128,7 +127,7 @@ def _table(sequence: str, events: tuple[SequenceWrite, ...]) -> Table:
     table = Table("when (UTC)", "what", "numbers", "node", title=f"Last changes of {sequence}")
     for event in events:
         numbers = f"{event.start} to {event.stop - 1}" if event.numbers else "-"
-        table.add_row(_moment(event.by.at), event.kind.value, numbers, clean(event.by.node))
+        table.add_row(show_moment(event.by.at), event.kind.value, numbers, clean(event.by.node))
     return table
 
 
@@ -148,7 +147,3 @@ def _story(sequence: str, told: Explanation, owner: _Owner) -> dict[str, object]
         "order": owner.id if owner.kind == "order" else None,
         "text": _in_words(told, owner),
     }
-
-
-def _moment(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"

@@ -23,7 +23,7 @@ from shared.operating import NOT_RECORDED, JobLook, describe_check, describe_pro
 from shared.parked import Entry
 from tools.cli.gate_view import check_fields
 from tools.cli.parked_view import entry_document
-from tools.cli.screen import clean
+from tools.cli.screen import clean, show_moment
 
 #: Columns of a job that its JSON has as parts of others, or not at all.
 _ELSEWHERE: Final = frozenset({"done", "parked_chunks", "started_at"})
@@ -261,4 +261,4 @@ def _iso(moment: datetime | None) -> str | None:
 
 
 def _moment(moment: datetime | None) -> str:
-    return "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+    return "" if moment is None else show_moment(moment)

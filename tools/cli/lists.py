@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shared.operating import Aside, HowFar, ListColumn, StateMark, Tone, Trend, describe_duration, tone_of
-from tools.cli.screen import clean
+from tools.cli.screen import clean, show_moment
 
 _STYLES: Final = {Tone.GOOD: "green", Tone.BUSY: "blue", Tone.WARN: "yellow", Tone.BAD: "bold red", Tone.CALM: ""}
 _LEVELS: Final = "\N{LOWER ONE EIGHTH BLOCK}▂▃▄▅▆▇\N{FULL BLOCK}"
@@ -52,7 +52,7 @@ def _write(value: object, now: datetime) -> str:
         case Trend(counts):
             return _draw(counts)
         case datetime():
-            return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+            return show_moment(value)
         case int() | float():
             return f"{value:,}"
     return str(value or "")
@@ -62,7 +62,7 @@ def _show_near(at: datetime, now: datetime) -> str:
     if at <= now:
         return f"{describe_duration((now - at).total_seconds())} ago"
     known = at.astimezone(UTC)
-    return f"{known:%H:%M:%S}" if known.date() == now.astimezone(UTC).date() else f"{known:%Y-%m-%d %H:%M:%S}"
+    return f"{known:%H:%M:%S}" if known.date() == now.astimezone(UTC).date() else show_moment(at)
 
 
 def _draw(counts: Sequence[int]) -> str:

@@ -26,10 +26,9 @@ from shared.watch import (
     is_kind_of_job,
     name_kind,
 )
-from tools.cli.gate_view import moment as show_moment
 from tools.cli.lists import watchable
 from tools.cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, connected, end, moment
-from tools.cli.screen import Screen, clean
+from tools.cli.screen import Screen, clean, show_moment
 
 DoneOption = Annotated[
     str,
@@ -82,7 +81,7 @@ def _show_then(at: datetime, settings: Path | None, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(_then_document(then)))
         return
-    typer.echo(f"at {at:%Y-%m-%d %H:%M:%S} UTC")
+    typer.echo(f"at {show_moment(at)} UTC")
     if at < datetime.now(UTC) - KEPT:
         typer.echo(f"nothing is kept from longer ago than {KEPT.days} days")
     elif then.point is None:
@@ -168,7 +167,7 @@ def _table(standing: Standing) -> Table:
     caption = f"there are more of: {more} (sluice jobs list)" if more else None
     table = Table("of", "kind", "found", "since (UTC)", "what to do", title="What needs a person", caption=caption)
     for need in standing.needs:
-        since = f"{need.since.astimezone(UTC):%Y-%m-%d %H:%M:%S}" if need.since else ""
+        since = show_moment(need.since) if need.since else ""
         kind = need.words if need.is_grave else f"{need.words} (notice)"
         table.add_row(*map(clean, (need.about, kind, need.found, since, _find_remedy(need))))
     return table

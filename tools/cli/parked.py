@@ -51,6 +51,10 @@ FingerprintArgument = Annotated[
         autocompletion=complete_cause,
     ),
 ]
+OneCauseArgument = Annotated[
+    str,
+    typer.Argument(help="The cause; its beginning is enough.", metavar="FINGERPRINT", autocompletion=complete_cause),
+]
 JobOption = Annotated[
     str | None, typer.Option(help="Of this job only, and what was refused at the door and claims it.", metavar="JOB")
 ]
@@ -96,10 +100,8 @@ def list_parked(  # noqa: PLR0913 - each option of the command is an argument
     elif not causes:
         typer.echo("nothing is parked" if selection == Selection() else f"nothing is parked of {selection}")
     else:
-        shown = (
-            make_list("Parked", CAUSES, causes, now) if fingerprint is None else make_list("", ENTRIES, entries, now)
-        )
-        Screen().show(shown)
+        of_all = fingerprint is None
+        Screen().show(make_list("Parked", CAUSES, causes, now) if of_all else make_list("", ENTRIES, entries, now))
     if not causes and selection != Selection():
         raise typer.Exit(PROBLEM_FOUND)
 
@@ -231,12 +233,7 @@ def discard(  # noqa: PLR0913 - each option of the command is an argument
 
 @app.command()
 def export(
-    fingerprint: Annotated[
-        str,
-        typer.Argument(
-            help="The cause; its beginning is enough.", metavar="FINGERPRINT", autocompletion=complete_cause
-        ),
-    ],
+    fingerprint: OneCauseArgument,
     by: ByOption,
     why: WhyOption = "",
     *,
@@ -251,12 +248,7 @@ def export(
 
 @app.command()
 def readmit(  # noqa: PLR0913 - each option of the command is an argument
-    fingerprint: Annotated[
-        str,
-        typer.Argument(
-            help="The cause; its beginning is enough.", metavar="FINGERPRINT", autocompletion=complete_cause
-        ),
-    ],
+    fingerprint: OneCauseArgument,
     by: ByOption,
     *,
     room: RoomOption = None,

@@ -10,8 +10,6 @@ from shared.operating import Replay, ReplayFate, Wave
 from shared.parked import CauseSums, Entry
 from tools.cli.screen import clean
 
-_MOMENT = "%Y-%m-%d %H:%M:%S"
-
 
 def entry_table(entry: Entry) -> Table:
     """Return everything about one entry."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -19,6 +18,7 @@ from shared.publish import CHECKED_FIRST
 from shared.refusals import Reason
 from shared.workloads import AnyWorkload, Workloads
 from tools.cli.options import PROBLEM_FOUND
+from tools.cli.screen import show_moment
 from tools.cli.settings_file import add_app_to_path
 from tools.cli.transactions_file import FileForm
 
@@ -145,7 +145,7 @@ def describe_conflict(known: Job, submission: Submission) -> str:
     differing = "; ".join(_differences(known, submission)) or "its transactions, or how they are packed"
     return (
         f"nothing was sent: job {known.job} exists with other content. It was accepted at "
-        f"{known.accepted_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC and is {known.state.value}. Differing: {differing}. "
+        f"{show_moment(known.accepted_at)} UTC and is {known.state.value}. Differing: {differing}. "
         "Send it under another id (--job), or look at that one: "
         f"sluice jobs show {known.job}"
     )

@@ -10,6 +10,7 @@ from shared.concurrency import Decision, Fleet, Trace
 from shared.simulation import Outcome
 from shared.topology import URGENT
 from shared.usage import Prices, price
+from tools.cli.screen import show_moment
 
 
 def decision_document(decision: Decision) -> dict[str, object]:
@@ -52,7 +53,7 @@ def fleet_table(fleet: Fleet, now: datetime) -> Table:
     if decision is None:
         table.add_row("tasks", "nothing was decided yet: no job was open at a tick")
     else:
-        table.add_row("tasks", f"{decision.tasks}, since {_moment(decision.at)} UTC")
+        table.add_row("tasks", f"{decision.tasks}, since {show_moment(decision.at)} UTC")
         table.add_row("why", decision.reason)
         table.add_row("observed", _observed(decision))
         for name, term in decision.terms.items():
@@ -60,10 +61,10 @@ def fleet_table(fleet: Fleet, now: datetime) -> Table:
             table.add_row(f"  {name}", f"{'none' if term is None else term}{binding}")
     version = fleet.rules.version
     table.add_row("rules", f"version {version}" if version else "built in: 10, 50 or 100 tasks by depth")
-    lane = f"asked first; more may come until {_moment(fleet.lane.until)} UTC" if fleet.lane else "holds nothing"
+    lane = f"asked first; more may come until {show_moment(fleet.lane.until)} UTC" if fleet.lane else "holds nothing"
     table.add_row(f"queue {URGENT}", lane)
     for name, governor in sorted(fleet.governors.items()):
-        when = f", pushed back at {_moment(governor.slowed_at)}" if governor.slowed_at else ""
+        when = f", pushed back at {show_moment(governor.slowed_at)}" if governor.slowed_at else ""
         table.add_row(f"governor {name}", f"{governor.share:.0%} of the full rate{when}")
     for worker in fleet.fresh(now):
         each = _each(worker.busy, worker.done)
@@ -81,7 +82,7 @@ def history_table(decisions: Iterable[Decision]) -> Table:
     table = Table("at (UTC)", "tasks", "binding", "rules", "reason", "observed", title="Decisions")
     for one in decisions:
         rules = str(one.rules_version or "built in")
-        table.add_row(_moment(one.at), str(one.tasks), one.binding, rules, one.reason, _observed(one))
+        table.add_row(show_moment(one.at), str(one.tasks), one.binding, rules, one.reason, _observed(one))
     return table
 
 
@@ -132,7 +133,3 @@ def outcomes_table(trace: Trace, outcomes: Sequence[Outcome], prices: Prices) ->
 
 def _each(busy: float, done: int) -> float | None:
     return round(busy / done, 4) if done else None
-
-
-def _moment(moment: datetime) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}"

@@ -35,9 +35,8 @@ from shared.scaling import (
 from shared.settings import Settings
 from shared.usage import load
 from tools.cli.cost_view import money
-from tools.cli.gate_view import moment
 from tools.cli.options import WRONG_CALL, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected, end
-from tools.cli.screen import Screen
+from tools.cli.screen import Screen, show_moment
 from tools.cli.settings_file import load as load_settings
 
 HOW_TO_WARM = "No instances are warmed before it: docs/scaling.md says how (SLUICE_WARM_SITE)."
@@ -100,9 +99,9 @@ def forecast_lines(found: WarmForecast | None) -> list[str]:
     counts = ", ".join(f"{name} {count}" for name, count in found.plan.always_ready.items())
     now = f"{found.plan.instances} instances ({counts}), {money(found.plan.window)} USD" if counts else "no instances"
     lines = [
-        f"From {moment(found.opens_at - found.wanted.lead)} UTC on, instances are warmed for the work that the gate then holds.",
+        f"From {show_moment(found.opens_at - found.wanted.lead)} UTC on, instances are warmed for the work that the gate then holds.",
         f"For the {found.held.jobs} jobs of {found.held.chunks} chunks that it holds now: {now}.",
-        f"At most {found.request.most} instances until {moment(found.until)} UTC: {found.amount_at_most} USD.",
+        f"At most {found.request.most} instances until {show_moment(found.until)} UTC: {found.amount_at_most} USD.",
     ]
     return lines if found.is_automatic else [*lines, HOW_TO_CARRY_OUT]
 
@@ -205,7 +204,9 @@ def _print(record: WarmRecord) -> None:
     openings = Table("gate", "opens at (UTC)", "warm from", "until at the latest", "instances", title="Openings")
     for one in record.openings:
         counts = "not counted yet" if one.wanted is None else str(sum(one.wanted.values()))
-        openings.add_row(one.gate, moment(one.opens_at), moment(one.starts_at), moment(one.until), counts)
+        openings.add_row(
+            one.gate, show_moment(one.opens_at), show_moment(one.starts_at), show_moment(one.until), counts
+        )
     groups = Table("group", "before", "set to", "state", title=f"Instances of {record.site.rpartition('/')[2]}")
     for name, group in record.groups.items():
         state = "given back" if group.back_since else "confirmed" if group.is_confirmed else "sent"

@@ -104,10 +104,8 @@ def act_on_night(visit: Visit, night: str, act: str) -> Page | str:
     """Do an act to the jobs of a night, one by one, if no job has come since the person saw it, and go to its page."""
     if act not in {one.value for one in NightAct}:
         raise NotFound(f"there is no act {act!r} on a night")
-    posted, lines = (
-        read_form(visit.fields, visit.person, visit.link("night_act", night=night, act=act), visit.now),
-        visit.view.stores.job_list.read_night(night),
-    )
+    posted = read_form(visit.fields, visit.person, visit.link("night_act", night=night, act=act), visit.now)
+    lines = visit.view.stores.job_list.read_night(night)
     if act == NightAct.ERASE and visit.fields.get("typed", "").strip() != night:
         raise BadRequest("that is not the name of the night: go back and type it; nothing was done")
     if posted.seen != str(len(lines)):

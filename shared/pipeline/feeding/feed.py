@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -301,7 +301,8 @@ class _Feeding:
             # Rounds in which nothing may be put are no reason to hurry.
             self._is_dry = self._is_dry and bool(choices)
             # Tasks that find nothing go, also while puts are slower than they.
-            with self._wake(left) if is_due or choices else nullcontext():
+            wakes = is_due or choices
+            with self._feeder.dispatcher.waking(self._window, self._depth + left) if wakes else nullcontext():
                 self._put_chosen(choices)
         for one in list(self._underway.values()):
             if self._feeder.clock.monotonic() - one.noted_at >= NOTED_EVERY:
@@ -580,10 +581,6 @@ class _Feeding:
         self._noted_at = now
         self._write_row(waiting, is_noted=False)
         return True
-
-    def _wake(self, left: int) -> AbstractContextManager[None]:
-        """Return the wake-up around the next put. `left`: the chunks that wait."""
-        return self._feeder.dispatcher.waking(self._window, self._depth + left)
 
     def _write_row(self, waiting: Mapping[str, Sequence[WaitingJob]], *, is_noted: bool) -> FeedRow:
         now = self._feeder.clock.now()
