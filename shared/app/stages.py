@@ -473,6 +473,7 @@ class AppStages:
             halts=stores.halts,
             policy=policy,
             merged_most=self.settings.merged_most,
+            parallel=stores.parallel,
             telemetry=self.telemetry,
         )
 

@@ -17,9 +17,12 @@ Results that came in their messages go into one blob for each transaction, which
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 from time import sleep
 from typing import Final
 
@@ -363,12 +366,15 @@ class Settler:
         halts: Halts,
         policy: PoisonPolicy = DEFAULT_POLICY,
         merged_most: int = MERGED_MOST,
+        parallel: int = 1,
         pause: Callable[[float], None] = sleep,
         telemetry: Telemetry = SILENT,
     ) -> None:
+        """`parallel`: of so many jobs at once. Results of hundreds of small jobs come in one batch."""
         self._ledger, self._call, self._parking, self._clock = ledger, call, parking, clock
         self._groups, self._policy, self._pause, self._telemetry = groups, policy, pause, telemetry
         self._send_later, self._halts, self._merged_most = send_later, halts, merged_most
+        self._parallel = parallel
 
     def settle(self, messages: Sequence[Received]) -> Settled:
         """Settle a batch, each group by itself. Raises SettleIncompleteError when some could not be settled.
@@ -390,17 +396,32 @@ class Settler:
 
     def _settle(self, messages: Sequence[Received], retry: Retry) -> Settled:
         found = sort(messages)
-        parts = [partial(self._settle_group, group, retry) for group in found.groups]
+        # Groups of one job would only race each other.
+        jobs = groupby(found.groups, key=lambda group: group[0].result.job)
+        parts = [partial(self._settle_groups, list(groups), retry) for _, groups in jobs]
         parts += [partial(self._park, [bad], retry) for bad in found.unreadable]
         parts += [partial(self._put_off, [one], retry) for one in found.newer]
         failures: list[Exception] = []
         try:
-            return sum(all_tried([partial(_begin, part, retry) for part in parts], failures.append), Settled())
+            return sum(self._try_all([partial(_begin, part, retry) for part in parts], failures.append), Settled())
         except Exception as error:
             raise SettleIncompleteError(
                 f"could not settle {len(failures)} of {len(parts)} groups of results, the first because: "
                 f"{describe_error(error)}; the batch is redelivered"
             ) from error
+
+    def _try_all(
+        self, parts: Sequence[Callable[[], Settled]], failed: Callable[[Exception], object]
+    ) -> Sequence[Settled]:
+        if (parallel := min(self._parallel, len(parts))) <= 1:
+            return all_tried(parts, failed)
+        with ThreadPoolExecutor(parallel, "settler") as pool:
+            running = [pool.submit(copy_context().run, part) for part in parts]
+            return all_tried([one.result for one in running], failed)
+
+    def _settle_groups(self, groups: Sequence[Sequence[Arrived]], retry: Retry) -> Settled:
+        each = (partial(_begin, partial(self._settle_group, group, retry), retry) for group in groups)
+        return sum(all_tried(each, lambda _error: None), Settled())
 
     def _put_off(self, newer: Sequence[Newer], retry: Retry) -> Settled:
         """Send results once more for a newer instance, or park them when none came for ten minutes.
@@ -492,10 +513,13 @@ class Settler:
         if settlement.finish_due:
             self._point(group, settlement.job)
         try:
-            return commit(self._ledger, settlement.job, rows) is not None
+            is_written = commit(self._ledger, settlement.job, rows) is not None
         except StorageUnavailableError:
             group.is_unsure = True
             raise
+        # What follows may fail, and the next attempt finds these rows.
+        group.is_unsure |= is_written
+        return is_written
 
     def _store(self, group: _Group, settlement: Settlement) -> list[ChunkRow]:
         """Write the results that came in their messages, and return the rows with their places."""

@@ -19,6 +19,7 @@ from shared.topology import BATCH_SECONDS
 from tests.ledger.builders import ITEMS, NOON, job, parked, result
 from tests.ledger.memory_ledger import MemoryLedger
 from tests.ledger.stage import ManualClock, MemoryGroups, MemoryParked, MemoryPending, Stage, delivered
+from tests.waiting import LIMIT
 
 
 @pytest.fixture
@@ -166,6 +167,48 @@ def test_an_outage_at_any_call_changes_nothing(ledger, where, fault):
     stage.settle(result(1), result(2))
     assert (check(ledger).done, len(stage.parked.entries)) == (3, 0)
     assert len(stage.sent) >= 1
+
+
+def test_a_finish_message_that_could_not_be_put_is_put_by_the_next_attempt(stage):
+    """The rows are written by then. Without this, the job would wait three minutes for its pointer to be due."""
+    failing = ["once"]
+
+    def put(queue, message):
+        if failing:
+            failing.pop()
+            raise StorageUnavailableError("the request was lost on purpose")
+        stage.sent.append(decode(message))
+
+    call = FinishCall(put, stage.pending, stage.clock)
+    settler = Settler(
+        stage.ledger, call, stage.parking, stage.groups, stage.clock, send_later=stage.later.extend, halts=None
+    )
+    settler.settle([delivered(result(n)) for n in range(3)])
+    assert (stage.sent, stage.pending.rows) == ([Finish(job="nightly", revision=1)], {})
+
+
+def test_the_jobs_of_a_batch_are_settled_side_by_side_and_the_groups_of_one_are_not(ledger):
+    """Three hundred small jobs end at once, and one that fails keeps no other from its end."""
+    met, reading = threading.Barrier(3), []
+
+    class MeetingLedger(OutagesLedger):
+        def read(self, name):
+            assert name not in reading, "two groups of one job would race each other"
+            reading.append(name)
+            if (name, len(list(ledger.rows(name)))) in {("one", 0), ("two", 0), ("lost", 0)}:
+                met.wait(LIMIT)
+            reading.remove(name)
+            if name == "lost":
+                raise ValueError("odd")
+            return ledger.read(name)
+
+    for name in ("one", "two"):
+        ledger.insert(job(job=name, chunks=150))
+    stage = Stage(MeetingLedger(ledger, []), parallel=3)
+    results = [result(number, job=name) for number in range(150) for name in ("one", "two")]
+    with pytest.raises(SettleIncompleteError, match="could not settle 1 of 3"):
+        stage.settle(*results, result(0, job="lost"))
+    assert [check(ledger, name).done for name in ("one", "two")] == [150, 150]
 
 
 def test_an_outage_longer_than_the_time_there_is_delivers_the_batch_again(ledger, stage):
