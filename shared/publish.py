@@ -60,7 +60,7 @@ from shared.payload import (
 )
 from shared.publish_stretches import OpenJob, StretchCut, StretchSender, send_cut
 from shared.refusals import Reason, refuse
-from shared.signals import HttpHints
+from shared.signals import GatheredHints, HttpHints
 from shared.telemetry import SILENT, Piece, Telemetry
 from shared.topology import payload_container, submission_queue
 
@@ -91,7 +91,7 @@ class Sent:
     blob: str | None
     #: How many of the transactions were read strictly, from the first on.
     checked: int
-    #: Whether a hint was sent, so that the app looks at once. Else its next poll finds the submission.
+    #: Whether a hint was sent or is about to be, so that the app looks at once. Else its next poll finds the submission.
     is_hinted: bool = False
     #: The stretches in which they were sent, and how many of these were there before. 0: they went whole.
     stretches: int = 0
@@ -156,7 +156,8 @@ class Publisher(Closing):
     """Drops submissions into a queue, their payloads into a container when they do not fit a message.
 
     Sending the same transactions under the same job id again is harmless, and is what to do after an error. After each
-    drop a hint makes the app look at once, if there is a bus. Close the publisher when done: it keeps that connection.
+    drop a hint makes the app look at once, if there is a bus; one is enough for many drops in a second. Close the
+    publisher when done: it keeps that connection.
     """
 
     def __init__(  # noqa: PLR0913 - each is one part of a publisher
@@ -167,7 +168,7 @@ class Publisher(Closing):
         codec: Codec = Codec.ZSTD,
         limits: Limits | None = None,
         telemetry: Telemetry = SILENT,
-        hints: HttpHints | None = None,
+        hints: GatheredHints | None = None,
     ) -> None:
         self._queue, self._codec, self._limits, self._telemetry = queue, codec, limits or Limits(), telemetry
         self._hints = hints
@@ -181,11 +182,12 @@ class Publisher(Closing):
     @classmethod
     def connect(cls, connections: Connections, room: str = "", *, hints: bool = True) -> Self:
         """Build the publisher of a room. With `hints=False`, or without a bus, the app finds each drop at its next poll."""
+        has_hints = hints and connections.has_bus
         return cls(
             connections.queues.get_queue_client(submission_queue(room)),
             connections.blobs.get_container_client(payload_container(room)),
             telemetry=connections.telemetry,
-            hints=HttpHints(connections, submission_queue(room)) if hints and connections.has_bus else None,
+            hints=GatheredHints(HttpHints(connections, submission_queue(room))) if has_hints else None,
         )
 
     def close(self) -> None:

@@ -4,10 +4,11 @@ Each may be lost. That costs latency, not work: the next poll or the tick finds 
 """
 
 import json
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from threading import Lock, Thread
+from threading import Lock, Thread, Timer
 from time import monotonic
 from typing import Any, Final, Protocol
 
@@ -32,6 +33,8 @@ RELEASE: Final = "release"
 MOST_AT_ONCE: Final = 100
 #: Seconds after a hint that failed in which none is sent.
 QUIET_SECONDS: Final = 30.0
+#: Hints of a publisher in a second that go at once, and seconds between the ones after them.
+AT_ONCE, GATHERED_FOR = 5, 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +295,53 @@ class HttpHints(Closing):
             is_first, self._has_failed, self._quiet_until = not self._has_failed, True, self._now() + QUIET_SECONDS
         if is_first:
             tell(events.HINT_UNSENT, error=describe_error(error))
+
+
+class GatheredHints(Closing):
+    """Hints of a publisher, of which each is an execution in the app. One hint behind many drops says the same.
+
+    A hint that waits is sent after all drops that it stands for. Several threads may send. Close it when done.
+    """
+
+    def __init__(self, hints: HttpHints, now: Callable[[], float] = monotonic) -> None:
+        self._hints, self._now, self._lock = hints, now, Lock()
+        #: When the last ones went, and whether the last one was sent.
+        self._gone, self._is_sent = deque[float](maxlen=AT_ONCE), True
+        #: Sends the hint that waits.
+        self._waiting: Timer | None = None
+
+    def __call__(self) -> bool:
+        """Send a hint now, or have the next one stand for it. False: it was not sent, or the last one was not."""
+        with self._lock:
+            if self._waiting is not None:
+                return self._is_sent
+            if len(self._gone) == AT_ONCE and self._now() - self._gone[0] < 1.0:
+                # The interpreter waits for it at its end.
+                self._waiting = Timer(GATHERED_FOR, self._send_waiting)
+                self._waiting.start()
+                return self._is_sent
+            self._gone.append(self._now())
+        return self._send()
+
+    def _send_waiting(self) -> None:
+        with self._lock:
+            if self._waiting is None:
+                return
+            # From here on a drop has a hint of its own.
+            self._waiting = None
+            self._gone.append(self._now())
+        self._send()
+
+    def _send(self) -> bool:
+        self._is_sent = self._hints()
+        return self._is_sent
+
+    def close(self) -> None:
+        """Send the hint that waits, and close the connection."""
+        if (waiting := self._waiting) is not None:
+            waiting.cancel()
+            self._send_waiting()
+        self._hints.close()
 
 
 def release_message(gate: str, epoch: int) -> BusMessage:

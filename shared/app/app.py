@@ -26,8 +26,8 @@ from shared.app.stores import Stores
 from shared.azure import Cause, Connections, because
 from shared.capability import Chosen, TickStep
 from shared.clock import Clock, Closing, all_tried
-from shared.dequeue import AGAIN_AFTER, MOST_DELIVERIES, Renewals, WorkQueue
-from shared.errors import PutOffError, SettingsError, SluiceError
+from shared.dequeue import MOST_DELIVERIES, Renewals, WorkQueue, redeliver_after
+from shared.errors import SettingsError, SluiceError
 from shared.gate import TAKES_FOR, GateTick
 from shared.memory import Memory
 from shared.messages import Delivery, room_of_work
@@ -266,8 +266,8 @@ class Takeovers(Closing):
     clock: Clock
     #: From this delivery on a message stays the host's, which moves one that fails to the poison queue.
     most_deliveries: int = MOST_DELIVERIES
-    #: Seconds after which a failed message is redelivered.
-    again_after: int = AGAIN_AFTER
+    #: Seconds after which a message is redelivered whose delivery of this number failed so.
+    redeliver_after: Callable[[Exception, int], int] = redeliver_after
     _renewals: Renewals = field(init=False)
 
     def __post_init__(self) -> None:
@@ -286,8 +286,8 @@ class Takeovers(Closing):
         with self._renewals.keep_leased(held):
             try:
                 work(delivery)
-            except Exception:
-                held.show_in(self.again_after)
+            except Exception as error:
+                held.show_in(self.redeliver_after(error, delivery.count))
                 raise
         held.delete()
 
@@ -357,8 +357,8 @@ class App(Closing):
             with gauge.working():
                 yield
         except Exception as error:
-            seconds = error.seconds if isinstance(error, PutOffError) else AGAIN_AFTER
-            gauge.note_failed(room_of_work(delivery.body), self.stores.clock.now() + timedelta(seconds=seconds))
+            seconds = timedelta(seconds=redeliver_after(error, delivery.count))
+            gauge.note_failed(room_of_work(delivery.body), self.stores.clock.now() + seconds)
             raise
 
     def settle(self, received: Sequence[Received]) -> Settled:

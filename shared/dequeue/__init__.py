@@ -40,9 +40,9 @@ from shared.dequeue.receiving import (
 )
 from shared.dequeue.task import BackOff as BackOff, Listening as Listening, Telling as Telling, pull as pull
 from shared.dequeue.work_queue import (
-    AGAIN_AFTER as AGAIN_AFTER,
     MOST_DELIVERIES as MOST_DELIVERIES,
     DepthSample as DepthSample,
     Renewals as Renewals,
     WorkQueue as WorkQueue,
+    redeliver_after as redeliver_after,
 )

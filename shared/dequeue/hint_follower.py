@@ -10,7 +10,8 @@ Such a hint is done at once, although its pass has not begun: the hint that runs
 If the process is killed, the bus delivers that one again. It stays until nothing is hidden any more, and then looks at all
 queues. So it answers for both.
 
-A pass takes few messages of each queue. So a room with many delays the others by one pass.
+A pass takes few messages of each queue, and a hint for a queue that no pass is at begins one of its own beside it. So a
+room with many hardly delays the others.
 
 A net finds what no hint led to: the host's own trigger on the common queue, and the tick, which looks at the rooms in
 turn. A message is received by one of them at a time, and accepting it twice counts once.
@@ -32,6 +33,8 @@ from shared.topology import GUARD, LOOKS_EVERY
 
 #: Queues of a pass, and messages of each.
 MOST_QUEUES, PORTION = 32, 16
+#: Passes at once, each over other queues.
+MOST_PASSES: Final = 2
 #: Seconds between a pass that found nothing and the next.
 REST: Final = 0.2
 
@@ -41,7 +44,7 @@ class Followed(StrEnum):
 
     #: The queues are empty.
     DONE = "done"
-    #: A pass was under way here. It is followed by another one, before the hint that runs them is done.
+    #: Passes were under way here. Another one follows, before the hint that runs it is done.
     JOINED = "joined"
     #: The time was up. Another hint continues.
     HANDED_OVER = "handed over"
@@ -66,7 +69,9 @@ class HintFollower:
     _lock: Lock = field(default_factory=Lock, init=False)
     #: The queues that hints named, each once, in their turn.
     _wanted: dict[str, None] = field(default_factory=dict, init=False)
-    _is_running: bool = field(default=False, init=False)
+    #: The queues of the passes that are under way.
+    _visited: set[str] = field(default_factory=set, init=False)
+    _passes: int = field(default=0, init=False)
     #: No pass begins before this moment.
     _rests_until: float = field(default=-inf, init=False)
 
@@ -110,36 +115,44 @@ class HintFollower:
     def _visit(self, names: Sequence[str]) -> Followed:
         with self._lock:
             self._wanted.update(dict.fromkeys(names))
-            if self._is_running:
+            if self._passes and (self._passes >= MOST_PASSES or self._visited.issuperset(names)):
                 return Followed.JOINED
-            self._is_running = True
+            self._passes += 1
         until = self.monotonic() + TAKES_FOR.total_seconds()
+        turn: Sequence[_Portion] = ()
         try:
-            while turn := self._take_turn():
+            while turn := self._take_turn(turn):
                 self._pass(turn, until)
                 if self.monotonic() >= until:
-                    return self._hand_over(self._stop())
+                    return self._hand_over(self._stop(turn))
         except BaseException:
-            self._stop()
+            self._stop(turn)
             raise
         return Followed.DONE
 
-    def _take_turn(self) -> Sequence["_Portion"]:
-        """Return the queues of the next pass. Without a wanted one, the next hint begins anew."""
+    def _take_turn(self, visited: Sequence["_Portion"]) -> Sequence["_Portion"]:
+        """Return the queues of the next pass, after one over `visited`.
+
+        A queue of another pass waits for that one. Without any, the next hint begins anew.
+        """
         with self._lock:
-            names = list(self._wanted)[:MOST_QUEUES]
+            self._visited.difference_update(one.name for one in visited)
+            names = [name for name in self._wanted if name not in self._visited][:MOST_QUEUES]
             for name in names:
                 del self._wanted[name]
-            self._is_running = bool(names)
+            self._visited.update(names)
+            self._passes -= not names
         return self._portions(names)
 
     def _portions(self, names: Collection[str]) -> Sequence["_Portion"]:
         return [_Portion(source) for source in self.sources if source.name in names]
 
-    def _stop(self) -> Sequence[str]:
+    def _stop(self, visited: Sequence["_Portion"]) -> Sequence[str]:
+        """End after a pass over `visited`. Return the wanted queues that no other pass is at."""
         with self._lock:
-            left, self._is_running = list(self._wanted), False
-        return left
+            self._visited.difference_update(one.name for one in visited)
+            self._passes -= 1
+            return [name for name in self._wanted if name not in self._visited]
 
     def _hand_over(self, left: Sequence[str]) -> Followed:
         """Have another hint continue with the wanted queues. If it cannot be sent, the net does."""

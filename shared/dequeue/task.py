@@ -23,7 +23,7 @@ from typing import Final, Protocol, TypeAlias
 from shared.azure import looking
 from shared.clock import Clock
 from shared.dequeue.receiving import AHEAD, HandlingTime, OwnPuts, UrgentLane, receive_size
-from shared.dequeue.work_queue import AGAIN_AFTER, DepthSample, Partitions, ReceivedMessage, Renewals, WorkSource
+from shared.dequeue.work_queue import DepthSample, Partitions, ReceivedMessage, Renewals, WorkSource, redeliver_after
 from shared.errors import PutOffError, StorageUnavailableError
 from shared.messages import Delivery
 from shared.parked import count_left
@@ -228,8 +228,6 @@ class Listening:
     first_queue: int = 0
     #: Seconds for which a received message is hidden.
     visibility: int = int(GUARD.total_seconds())
-    #: Seconds after which a failed message is redelivered.
-    again_after: int = AGAIN_AFTER
     #: No receive from this moment on, in the clock's monotonic seconds.
     until: float = inf
     #: The pauses after receives that failed.
@@ -461,7 +459,7 @@ class DequeueTask:
             is_dropped = crew.handle(held.delivery) is True
         except Exception as error:  # noqa: BLE001 - one bad message must not end the others
             crew.observers.on_error(error, held.delivery)
-            held.show_in(error.seconds if isinstance(error, PutOffError) else crew.listening.again_after)
+            held.show_in(redeliver_after(error, held.delivery.count))
         else:
             held.delete()
             crew.observers.on_next(held.delivery)

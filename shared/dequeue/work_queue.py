@@ -19,7 +19,7 @@ from azure.storage.queue import QueueClient, QueueMessage
 
 from shared.azure import expecting_an_answer, looking
 from shared.clock import Clock
-from shared.errors import StorageUnavailableError
+from shared.errors import PutOffError, StorageUnavailableError
 from shared.messages import Delivery
 from shared.telemetry import describe_error, events, tell
 
@@ -91,10 +91,21 @@ class Partitions:
 
 #: Seconds after which a failed message is redelivered, as by `visibilityTimeout` in host.json.
 AGAIN_AFTER: Final = 30
+#: The same for the first deliveries that failed because storage did not answer: mostly one connection broke.
+SOON: Final = (1, 2, 4)
 #: As `maxDequeueCount` in host.json: the delivery at which a message goes to the poison queue. The host's count too.
 MOST_DELIVERIES: Final = 100
 #: The most messages of one receive, or of one peek.
 MOST_MESSAGES: Final = 32
+
+
+def redeliver_after(error: Exception, count: int) -> int:
+    """Return the seconds after which a message is redelivered whose delivery of this number failed so."""
+    if isinstance(error, PutOffError):
+        return error.seconds
+    return SOON[count - 1] if isinstance(error, StorageUnavailableError) and count <= len(SOON) else AGAIN_AFTER
+
+
 #: Status codes of a message that is gone, or that another process has received since.
 _LOST: Final = frozenset({400, 404})
 

@@ -8,7 +8,7 @@ from shared.app import Stores
 from shared.ledger.records import FINISHED
 from shared.payload import Limits
 from shared.publish import Publisher
-from shared.signals import HttpHints
+from shared.signals import GatheredHints, HttpHints
 from shared.topology import submission_queue
 from tests.chaos.stack import FRAME_ITEMS, wait_until
 
@@ -50,7 +50,10 @@ def publisher(connections, hints=None):
 
 def submit(connections, job, seed, items, gate=None, *, is_hinted=False):
     """Submit a job and return what is expected of it."""
-    hints, transactions = HttpHints(connections, submission_queue()) if is_hinted else None, usages(seed, items)
+    hints, transactions = (
+        GatheredHints(HttpHints(connections, submission_queue())) if is_hinted else None,
+        usages(seed, items),
+    )
     with publisher(connections, hints) as one:
         one.submit(job=job, workload="billing", sums=["quantity"], transactions=transactions, gate=gate)
     return Expected(job, seed, items)

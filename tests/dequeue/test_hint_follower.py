@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
@@ -15,7 +16,8 @@ from shared.azure.connections import Connections
 from shared.dequeue import listener
 from shared.dequeue.hint_follower import MOST_QUEUES, PORTION, REST, Followed, HintFollower
 from shared.dequeue.listener import TASKS, sweep
-from shared.dequeue.work_queue import AGAIN_AFTER, MOST_DELIVERIES
+from shared.dequeue.work_queue import AGAIN_AFTER, MOST_DELIVERIES, SOON, redeliver_after
+from shared.errors import PutOffError, StorageUnavailableError
 from tests.dequeue import hint_process
 from tests.dequeue.memory_queue import MemoryQueue
 from tests.waiting import LIMIT
@@ -80,20 +82,49 @@ def test_a_hint_that_names_a_queue_costs_the_receives_of_that_one(manual_clock):
     assert [queue.receives for queue in intake.queues] == [[], [1, 0]]
 
 
-def test_a_room_with_many_messages_lets_another_one_have_its_turn(manual_clock):
-    """Its hint joins a pass over the first one's queue, and is followed after a portion of that, not after all of it."""
-    intake = Intake(manual_clock, tasks=1)
+def test_a_room_with_many_messages_holds_up_no_other(manual_clock):
+    """The hint of the other begins a pass of its own beside the one that goes on, and only the third one waits."""
+    intake, followed = Intake(manual_clock, tasks=1), []
+    third = MemoryQueue(manual_clock, "submissions-b", VISIBILITY)
+    intake.queues.append(third)
     intake.queues[0].put(*[b"many"] * 300)
 
     def handle(delivery, _until):
-        if not intake.done:
-            intake.queues[1].put(b"one")
-            assert intake.follower.on_hint("submissions-a") is Followed.JOINED
+        if not followed and delivery.body == b"many":
+            intake.queues[1].put(b"second")
+            followed.append(intake.follower.on_hint("submissions-a"))
+        if delivery.body == b"second":
+            third.put(b"third")
+            followed.append(intake.follower.on_hint("submissions-b"))
+            followed.append(intake.follower.on_hint("submissions"))
         intake.done.append(delivery.body)
 
     intake.follower.handle = handle
     assert intake.follower.on_hint("submissions") is Followed.DONE
-    assert (len(intake.done), intake.done.index(b"one")) == (301, pytest.approx(PORTION, abs=PORTION))
+    assert followed == [Followed.JOINED, Followed.JOINED, Followed.DONE]
+    # The second pass has taken what waited for it, before the first one has done one message.
+    assert intake.done[:3] == [b"second", b"third", b"many"]
+    assert [queue.depth() for queue in intake.queues] == [0, 0, 0]
+
+
+def test_hints_of_many_queues_at_once_leave_none_behind(manual_clock):
+    """Whatever passes they join or begin, each message is done once, and the next hint begins anew."""
+    queues = [MemoryQueue(manual_clock, f"submissions-{n}", VISIBILITY) for n in range(6)]
+    intake = Intake(manual_clock, sources=queues)
+    start = threading.Barrier(8)
+
+    def publish(number):
+        start.wait(LIMIT)
+        for n in range(60):
+            queue = queues[(number + n) % 6]
+            queue.put(b"%d/%d" % (number, n))
+            intake.follower.on_hint(queue.name)
+
+    with ThreadPoolExecutor(8) as publishers:
+        list(publishers.map(publish, range(8)))
+    assert sorted(intake.done) == sorted(b"%d/%d" % (number, n) for number in range(8) for n in range(60))
+    queues[0].put(b"later")
+    assert (intake.follower.on_hint(), intake.done[-1]) == (Followed.DONE, b"later")
 
 
 def test_no_pass_looks_at_more_than_a_few_queues(manual_clock):
@@ -212,6 +243,23 @@ def test_what_fails_comes_again_and_is_parked_at_the_hosts_last_delivery(manual_
     assert counts == list(range(1, MOST_DELIVERIES + 1))
     assert intake.parked == [("submissions", b"bad")]
     assert intake.queues[0].depth() == 0
+
+
+def test_what_failed_because_storage_did_not_answer_comes_again_within_seconds(manual_clock):
+    """One connection broke: a job must not wait half a minute for it. An outage gets the pace of the host's trigger."""
+
+    def fail(_delivery, _until):
+        raise StorageUnavailableError("the reply was lost on purpose")
+
+    intake = Intake(manual_clock, handle=fail)
+    intake.queues[0].put(b"one")
+    for seconds in (*SOON, AGAIN_AFTER, AGAIN_AFTER):
+        intake.follower.on_hint("submissions")
+        manual_clock.advance(seconds - 0.5)
+        assert intake.queues[0].peek() == 0
+        manual_clock.advance(0.5)
+        assert intake.queues[0].peek() == 1
+    assert redeliver_after(PutOffError(7), 1) == 7
 
 
 def test_what_was_delivered_too_often_is_not_tried_again(manual_clock):

@@ -31,7 +31,7 @@ class Trigger:
 
     def __init__(self, queue, connections):
         self._queue, self._connections = queue, connections
-        self.takeovers = Takeovers(queue=self._open, clock=SystemClock(), again_after=0)
+        self.takeovers = Takeovers(queue=self._open, clock=SystemClock(), redeliver_after=lambda *_: 0)
         self.done = []
 
     def _open(self, name):

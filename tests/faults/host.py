@@ -7,7 +7,7 @@ from dataclasses import replace
 from azure.core.exceptions import AzureError, ResourceExistsError, ResourceNotFoundError
 from azure.servicebus.exceptions import ServiceBusError
 
-from shared.dequeue import AGAIN_AFTER
+from shared.dequeue.work_queue import AGAIN_AFTER
 from shared.messages import Delivery
 from shared.pipeline.settle import Received
 from shared.signals import Hint

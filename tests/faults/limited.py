@@ -86,7 +86,9 @@ class LimitedProcess(Process):
         # Its waits for turns move the clock: the thread that renews messages would do so at any place among the others.
         client = self.connections.queues.get_queue_client
         self.app.takeovers = Takeovers(
-            queue=lambda name: WorkQueue(client(name), world.clock, 10 * HIDDEN), clock=world.clock, again_after=0
+            queue=lambda name: WorkQueue(client(name), world.clock, 10 * HIDDEN),
+            clock=world.clock,
+            redeliver_after=lambda *_: 0,
         )
 
     def _run_here(self, *chunk, turns, **more):

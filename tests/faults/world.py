@@ -307,7 +307,9 @@ class Process:
         client = self.connections.queues.get_queue_client
         # Waited for on a real storage.
         self.app.takeovers = Takeovers(
-            queue=lambda name: WorkQueue(client(name), world.clock, HIDDEN), clock=world.clock, again_after=0
+            queue=lambda name: WorkQueue(client(name), world.clock, HIDDEN),
+            clock=world.clock,
+            redeliver_after=lambda *_: 0,
         )
         # The clock stands still while the tick waits for a wave.
         self.stores.replay_stepper.pause = lambda seconds: world.clock.advance(seconds=seconds)

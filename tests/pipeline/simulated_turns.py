@@ -18,7 +18,7 @@ from datetime import timedelta
 
 from shared.concurrency import Fleet, FleetPace, Gauge, Shares
 from shared.concurrency.fleet import LOOK_EVERY, Worker
-from shared.dequeue import AGAIN_AFTER
+from shared.dequeue.work_queue import AGAIN_AFTER
 from shared.pipeline.feeding.fair import (
     LEAST_WINDOW,
     SHORTEST_REST,

@@ -12,16 +12,17 @@ from azure.servicebus import ServiceBusClient
 from requests import Request
 from servicebus_local.tokens import Policy, Right
 
+from shared import signals
 from shared.azure import bus_post
 from shared.azure.connections import Connections
 from shared.publish import Publisher
-from shared.signals import QUIET_SECONDS, HttpHints
+from shared.signals import AT_ONCE, QUIET_SECONDS, GatheredHints, HttpHints
 from shared.telemetry import events
 from tests.azure.relay import Relay
 from tests.dequeue.conftest import Shifted
 from tests.forked import ForkedBroker
 from tests.publish.test_published_by_others import examples
-from tests.waiting import LIMIT, take
+from tests.waiting import LIMIT, take, until
 from tools.local.paths import ROOT
 
 USAGE = [{"id": 1, "amount": "1"}]
@@ -168,6 +169,64 @@ def test_a_key_with_the_right_to_send_is_enough(provisioned, told, right, is_sen
         assert hint() is is_sent
     refused = "SignalNotSentError: the bus answered 401, and takes a message by 201"
     assert told(events.HINT_UNSENT) == ([] if is_sent else [{"error": refused}])
+
+
+class Counted:
+    """Stands for the hints of a publisher, with the number of drops at each one."""
+
+    def __init__(self):
+        self.drops, self.sent, self.answer, self.is_closed = 0, [], True, False
+
+    def __call__(self):
+        """Send one."""
+        self.sent.append(self.drops)
+        return self.answer
+
+    def close(self):
+        """Note it."""
+        self.is_closed = True
+
+
+def drop(hints, counted, times):
+    """Drop so often, and return what the hints said."""
+    said = []
+    for _ in range(times):
+        counted.drops += 1
+        said.append(hints())
+    return said
+
+
+def test_many_drops_in_a_second_share_a_hint_that_is_sent_behind_the_last_one(monkeypatch):
+    """Each hint is an execution in the app: a publisher of 300 submissions a second starts few."""
+    monkeypatch.setattr(signals, "GATHERED_FOR", LIMIT)
+    counted, now = Counted(), [0.0]
+    with GatheredHints(counted, now=lambda: now[0]) as hints:
+        assert drop(hints, counted, AT_ONCE + 295) == [True] * 300
+        assert counted.sent == [1, 2, 3, 4, 5]
+    assert (counted.sent[AT_ONCE:], counted.is_closed) == ([300], True)
+
+
+def test_drops_that_come_one_by_one_have_a_hint_each_at_once():
+    """Whoever waits for one job must not wait for a quarter of a second."""
+    counted, now = Counted(), [0.0]
+    with GatheredHints(counted, now=lambda: now[0]) as hints:
+        for _ in range(20):
+            drop(hints, counted, 1)
+            now[0] += 0.25
+        assert counted.sent == list(range(1, 21))
+    assert len(counted.sent) == 20
+
+
+def test_a_hint_that_waits_is_sent_by_itself_and_a_failure_is_said_of_the_drops_behind_it(monkeypatch):
+    """A publisher may live for days between two drops."""
+    monkeypatch.setattr(signals, "GATHERED_FOR", 0.01)
+    counted = Counted()
+    with GatheredHints(counted, now=lambda: 0.0) as hints:
+        drop(hints, counted, AT_ONCE)
+        counted.answer = False
+        drop(hints, counted, 1)
+        until(lambda: len(counted.sent) == AT_ONCE + 1)
+        assert drop(hints, counted, 1) == [False]
 
 
 def test_a_signature_ends_in_an_hour_and_is_for_its_queue():

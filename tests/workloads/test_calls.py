@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.dequeue import AGAIN_AFTER
+from shared.dequeue.work_queue import AGAIN_AFTER
 from shared.errors import HaltedError, Later, NotCalledError
 from shared.pipeline.halts import DRAINS
 from shared.workloads.isolate import FIRST_PAUSE, LONGEST_PAUSE, MOST_IN_A_ROW, Calls, Service, pause_after

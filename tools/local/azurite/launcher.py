@@ -22,6 +22,8 @@ from tools.local.logs import new_log
 from tools.local.paths import AZURITE, AZURITE_SCRIPT
 
 SERVICES = ("blob", "queue", "table")
+#: Seconds for which a connection without a request is kept.
+KEEP_ALIVE = 300
 #: Azurite 3.35 comes up in about a second; a loaded machine takes ten times that.
 START_DEADLINE = 300.0
 STOP_DEADLINE = 15.0
@@ -162,6 +164,9 @@ def command(data: Path | None, ports: dict[str, int], *, is_logging: bool = Fals
     if not AZURITE_SCRIPT.exists():
         raise StartError(f"azurite is not at {AZURITE_SCRIPT}: run `make setup`, which installs it with npm")
     listen = [f for s in SERVICES for f in (f"--{s}Host", "127.0.0.1", f"--{s}Port", str(ports[s]))]
+    # By default Azurite closes a connection after five seconds. On a busy machine it does so while a request is on its
+    # way, which then has no answer.
+    keep = [f for s in SERVICES for f in (f"--{s}KeepAliveTimeout", str(KEEP_ALIVE))]
     # Azurite 3.35 knows older API versions than the SDKs send, and answers them all the same.
     flags = ["--skipApiVersionCheck", "--disableTelemetry", *([] if is_logging else ["--silent"])]
     if data:
@@ -169,7 +174,7 @@ def command(data: Path | None, ports: dict[str, int], *, is_logging: bool = Fals
     where = ["--location", str(data)] if data else ["--inMemoryPersistence"]
     secured = ["--oauth", "basic", "--cert", str(tls.certificate), "--key", str(tls.key)] if tls else []
     quick = ["--require", str(Path(__file__).with_name("quick_find.js"))]
-    return [str(_node()), *quick, str(AZURITE_SCRIPT), *listen, *flags, *where, *secured]
+    return [str(_node()), *quick, str(AZURITE_SCRIPT), *listen, *keep, *flags, *where, *secured]
 
 
 def _spawn(account: Account, words: list[str], log: Path) -> subprocess.Popen[bytes]:
