@@ -14,7 +14,7 @@ import pytest
 from shared.app.stores import VISIBILITY
 from shared.azure.connections import Connections
 from shared.dequeue import listener
-from shared.dequeue.hint_follower import MOST_QUEUES, PORTION, REST, Followed, HintFollower
+from shared.dequeue.hint_follower import MOST_QUEUES, REST, Followed, HintFollower
 from shared.dequeue.listener import TASKS, sweep
 from shared.dequeue.work_queue import AGAIN_AFTER, MOST_DELIVERIES, SOON, redeliver_after
 from shared.errors import PutOffError, StorageUnavailableError
