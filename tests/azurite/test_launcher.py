@@ -2,6 +2,8 @@
 
 import signal
 import socket
+import sys
+from pathlib import Path
 
 import pytest
 from azure.core.exceptions import ResourceNotFoundError
@@ -102,6 +104,26 @@ def test_a_taken_port_is_named_as_the_reason():
         with pytest.raises(StartError, match="port taken: stop the process that uses it") as error:
             Azurite.start(ports=ports)
     assert "\n" not in str(error.value)
+
+
+def listeners(ports):
+    """Return how many sockets of this machine listen on each of these ports."""
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="utf-8").splitlines()[1:]]
+    listening = [int(place.rpartition(":")[2], 16) for _, place, _, state, *_ in lines if state == "0A"]
+    return {listening.count(port) for port in ports}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux deals connections out to several listeners")
+def test_a_port_has_several_listeners_unless_it_was_chosen():
+    """Node takes one connection in each turn of its loop. A chosen port could be another program's too by this."""
+    with Azurite.start() as own:
+        assert listeners(own.ports.values()) == {16}
+        for _ in range(64):
+            with queues_of(own) as queues:
+                assert list(queues.list_queues()) == []
+        ports = own.ports
+    with Azurite.start(ports=ports) as chosen:
+        assert (chosen.ports, listeners(ports.values())) == (ports, {1})
 
 
 def test_a_missing_installation_names_the_command_that_installs_it(monkeypatch, tmp_path):

@@ -1,4 +1,5 @@
-// What the local stack changes in Azurite: what it loads, how it finds documents, which messages it refuses, and when it ends.
+// What the local stack changes in Azurite: what it loads, how it takes connections, how it finds documents, which messages
+// it refuses, and when it ends.
 //
 // It finds documents by the best of their indexes. What is found is the same.
 //
@@ -8,6 +9,9 @@
 // the keys that it names.
 "use strict";
 const fs = require("fs");
+const http = require("http");
+const https = require("https");
+const net = require("net");
 const path = require("path");
 const Loki = require(require.resolve("lokijs", { paths: [process.argv[1]] }));
 
@@ -20,6 +24,28 @@ for (const [name, exports] of Object.entries({ sequelize: { Model: class {} }, a
     // A script that is not Azurite has none.
   }
 }
+
+// Node takes one new connection of a port in each turn of its loop. A turn of a busy one answers every connection that it
+// has, so the sixtieth new one waits for seconds. So a port that no one has chosen is listened to several times, and Linux
+// deals the connections out. (Two programs could listen to a chosen one by this.)
+const LISTENERS = 16;
+const listen = net.Server.prototype.listen;
+
+net.Server.prototype.listen = function (port, host, ready, ...rest) {
+  if (port !== 0 || !(this instanceof http.Server || this instanceof https.Server) || process.platform !== "linux") {
+    return listen.call(this, port, host, ready, ...rest);
+  }
+  const others = [];
+  this.once("close", () => others.forEach((other) => other.close()));
+  return listen.call(this, { port, host, reusePort: true }, async () => {
+    for (let number = 1; number < LISTENERS; number++) {
+      const other = net.createServer({ allowHalfOpen: true, noDelay: true }, (socket) => this.emit("connection", socket));
+      others.push(other);
+      await new Promise((resolve) => listen.call(other, { port: this.address().port, host, reusePort: true }, resolve));
+    }
+    ready();
+  });
+};
 
 const prototype = Loki.Collection.prototype;
 const findOne = prototype.findOne;
