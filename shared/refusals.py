@@ -1,6 +1,6 @@
 """The catalogue of the reasons for refusing or parking a message, each with a remedy.
 
-`docs/appendix/reasons.md` and `docs/parked.md` have the same tables, and a test compares them.
+`make docs` writes the tables of `docs/appendix/reasons.md` and `docs/parked.md` from it.
 """
 
 from enum import StrEnum

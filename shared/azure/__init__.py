@@ -5,7 +5,7 @@ Reading order:
 - `connection_settings` and `connections` make the clients. `transport` is the HTTP below them.
 - `meter` counts, `pushback` notices refusals.
 - `row_groups` writes rows of a table together.
-- `bus` sends and receives: no other module makes a message of the bus.
+- `bus` sends and receives: no other module makes a message of the bus. `bus_post` sends an empty one by HTTP.
 - `value_store` has two small uses of a blob: a value, and a lease.
 """
 

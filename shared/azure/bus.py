@@ -38,7 +38,8 @@ from shared.azure.meter import BusOperation, Cause, because
 from shared.azure.transport import is_refused
 from shared.clock import Closing
 
-#: The library's errors if it could not send. It raises ValueError for a sender that it has closed by itself.
+#: The library's errors if it could not send. It raises ValueError for a sender that it has closed by itself. No caller
+#: tells them apart.
 FAILURES: Final = (ServiceBusError, OSError, ValueError)
 #: The bus detaches a link on which nothing was sent for ten minutes. The library needs seconds to notice it at the next
 #: message. So a link that was idle for this many seconds is replaced by a new one, which is no billed operation.
@@ -314,6 +315,7 @@ class BusReceiver(Closing):
     """Receives from a queue, or a subscription of a topic, for one thread. Close it when done.
 
     A message that was received is gone. With `locked_for`, it is only locked, for so many seconds at most, until `complete`.
+    Its callers take any error for a bus that is away.
     """
 
     def __init__(

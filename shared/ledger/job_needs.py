@@ -1,7 +1,8 @@
 """Decides which needs a job has, by its row. Pure.
 
 The row keeps marks: the kinds that stand, and behind a minus those that stood. By them a commit sees that a need has
-begun or ended, and a tick sees which rows of the watch it must write again.
+begun or ended, and a tick sees which rows of the watch it must write again. A need that time alone brings is noted in the
+row by the tick first, as `warn` in `shared/pipeline/sweep.py` does.
 """
 
 from collections.abc import Iterator, Mapping

@@ -79,6 +79,7 @@ def _note_deadline(row: JobRow, _now: datetime) -> Iterator[Aside | StateMark]:
         yield Aside("ends about", row.predicted)
 
 
+#: `templates/_words.html` of the console draws each of them: no page names a column.
 JOBS: Final = (
     ListColumn[JobRow]("job", lambda row, _: row.job.job, page="job", parts=lambda row: {"job": row.job.job}),
     ListColumn[JobRow]("state", lambda row, _: StateMark(row.state), _note_state),
