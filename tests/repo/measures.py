@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from tests.repo.layers import UNITS, unit_of
+from tests.repo import layers
+from tests.repo.layers import unit_of
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Lists: one entry after the other, however many there are.
@@ -102,11 +103,13 @@ EXEMPT = {
 
 @dataclass
 class Module:
-    """One file of `shared`."""
+    """One file of `shared`, or of another folder that is measured."""
 
     name: str
     path: Path
     text: str
+    #: The top-level folders whose imports count.
+    ours: frozenset
 
     @cached_property
     def tree(self):
@@ -119,13 +122,17 @@ class Module:
         return len(self.text.splitlines())
 
     def statements(self, *, for_annotations=True):
-        """Yield the statements that import `shared`."""
+        """Yield the statements that import our own code."""
         left_out = set() if for_annotations else self._for_annotations()
         for node in ast.walk(self.tree):
-            if isinstance(node, ast.ImportFrom) and node not in left_out and _is_ours(node.module or ""):
+            if isinstance(node, ast.ImportFrom) and node not in left_out and self.owns(node.module or ""):
                 yield node
-            if isinstance(node, ast.Import) and node not in left_out and any(_is_ours(one.name) for one in node.names):
+            if isinstance(node, ast.Import) and node not in left_out and any(self.owns(one.name) for one in node.names):
                 yield node
+
+    def owns(self, name):
+        """Return True if a name that is imported is our own."""
+        return name.partition(".")[0] in self.ours
 
     def _for_annotations(self):
         tests = [
@@ -136,25 +143,26 @@ class Module:
         return {inner for test in tests for inner in ast.walk(test)}
 
 
-def _is_ours(name):
-    return name == "shared" or name.startswith("shared.")
-
-
 class House:
-    """All files of `shared` below a root."""
+    """All files of `shared` below a root, or others.
 
-    def __init__(self, root=ROOT):
-        self.modules = {}
-        for path in sorted((root / "shared").rglob("*.py")):
+    `layers` is a module such as `tests/repo/layers.py`.
+    """
+
+    def __init__(self, root=ROOT, files=None, layers=layers):
+        self.layers, self.modules = layers, {}
+        paths = sorted((root / "shared").rglob("*.py")) if files is None else files
+        ours = frozenset(path.relative_to(root).with_suffix("").parts[0] for path in paths)
+        for path in paths:
             name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
-            self.modules[name] = Module(name, path, path.read_text(encoding="utf-8"))
+            self.modules[name] = Module(name, path, path.read_text(encoding="utf-8"), ours)
 
     def imported(self, module, *, for_annotations=True):
-        """Return the modules of `shared` that one of them imports."""
+        """Return the modules of these that one of them imports."""
         found = set()
         for node in module.statements(for_annotations=for_annotations):
             if isinstance(node, ast.Import):
-                found |= {one.name for one in node.names if _is_ours(one.name)}
+                found |= {one.name for one in node.names if module.owns(one.name)}
             else:
                 inner = {one.name: f"{node.module}.{one.name}" for one in node.names}
                 found |= {name if name in self.modules else node.module for name in inner.values()}
@@ -169,7 +177,12 @@ class House:
     def arrows_up(self):
         """Return the imports against the layers."""
         pairs = [(one, other) for one in self.modules.values() for other in sorted(self.imported(one))]
-        return [f"{one.name} -> {other}" for one, other in pairs if _is_up(unit_of(one.name), unit_of(other))]
+        return [f"{one.name} -> {other}" for one, other in pairs if self._is_up(one.name, other)]
+
+    def _is_up(self, one, other):
+        unit, target = self.layers.unit_of(one), self.layers.unit_of(other)
+        # The package itself holds nothing but its version.
+        return None not in {unit, target} and self.layers.UNITS.index(target) > self.layers.UNITS.index(unit)
 
     def circles(self):
         """Return the groups of modules that import each other."""
@@ -212,11 +225,6 @@ class House:
         return max((len(self.imported(module)), name) for name, module in self.modules.items() if name not in apart)
 
 
-def _is_up(one, other):
-    # The package itself holds nothing but its version.
-    return one is not None and other is not None and UNITS.index(other) > UNITS.index(one)
-
-
 def _types(tree):
     """Yield the names of public classes and type aliases of a module."""
     for node in tree.body:
@@ -255,7 +263,7 @@ def _is_property(function):
 
 def _groups(edges):
     """Yield the strongly connected groups of a graph, by what each node reaches."""
-    reached = {name: _reach(edges, name) for name in edges}
+    reached = {name: reach(edges, [name]) for name in edges}
     left = set(edges)
     while left:
         one = min(left)
@@ -264,8 +272,9 @@ def _groups(edges):
         yield group
 
 
-def _reach(edges, start):
-    found, waiting = set(), [start]
+def reach(edges, starts):
+    """Return the nodes of a graph that its arrows lead to from these."""
+    found, waiting = set(), [*starts]
     while waiting:
         for name in edges.get(waiting.pop(), ()):
             if name not in found:
