@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import ceil
 from threading import Lock, Thread, Timer
 from time import monotonic
 from typing import Any, Final, Protocol
@@ -16,7 +17,7 @@ from azure.core.exceptions import AzureError
 from azure.storage.queue import QueueClient
 
 from shared.azure import FAILURES, BusMessage, BusOperation, BusPost, BusSender, Connections, Destination
-from shared.clock import Clock, Closing
+from shared.clock import Clock, Closing, SystemClock
 from shared.errors import SignalNotSentError
 from shared.messages import FeedCall, Permit, encode_permit
 from shared.telemetry import describe_error, events, tell
@@ -165,24 +166,25 @@ def _no_bus(news: str) -> SignalNotSentError:
 class SendPermits(Protocol):
     """Sends permits, or logs why it could not."""
 
-    def __call__(self, permits: Sequence[Permit], /) -> int:
-        """Send them and return how many were sent. A failure of the bus is not raised."""
+    def __call__(self, permits: Sequence[Permit], seconds: float = 0.0, /) -> int:
+        """Send them, to arrive after so many seconds, and return how many were sent. A failure of the bus is not raised."""
         ...
 
 
 class BusPermits(_Kept):
     """SendPermits over Service Bus, on a connection that is kept. Close it when done."""
 
-    def __init__(self, connections: Connections) -> None:
-        self._sender = BusSender(connections)
+    def __init__(self, connections: Connections, clock: Clock | None = None) -> None:
+        self._sender, self._clock = BusSender(connections), clock or SystemClock()
 
-    def __call__(self, permits: Sequence[Permit], /) -> int:
-        """Send them. If the bus is down, the tick sends permits later."""
+    def __call__(self, permits: Sequence[Permit], seconds: float = 0.0, /) -> int:
+        """Send them, to arrive after so many seconds. If the bus is down, the tick sends permits later."""
+        at = self._clock.now() + timedelta(seconds=seconds) if seconds else None
         sent = 0
         for begin in range(0, len(permits), MOST_AT_ONCE):
             batch = permits[begin : begin + MOST_AT_ONCE]
             try:
-                self._sender.send(_PERMITS, [_permit_message(permit) for permit in batch])
+                self._sender.send(_PERMITS, [_permit_message(permit) for permit in batch], at=at)
             except FAILURES as error:
                 tell(events.PERMITS_UNSENT, permits=len(permits) - sent, error=describe_error(error))
                 break
@@ -199,7 +201,7 @@ class _OnQueue(Closing):
     def _send(self, message: Permit | FeedCall, seconds: float = 0.0) -> None:
         """Send a message, which comes after so many seconds. Raises AzureError."""
         body, life = encode_permit(message).decode(), int(SIGNAL_LIFE.total_seconds())
-        self._queue.send_message(body, visibility_timeout=int(seconds), time_to_live=life)
+        self._queue.send_message(body, visibility_timeout=ceil(seconds), time_to_live=life)
 
     def close(self) -> None:
         """Do nothing: the connections hold its client."""
@@ -208,11 +210,11 @@ class _OnQueue(Closing):
 class QueuePermits(_OnQueue):
     """SendPermits over a storage queue."""
 
-    def __call__(self, permits: Sequence[Permit], /) -> int:
-        """Send each by a request. If storage does not answer, the tick sends permits later."""
+    def __call__(self, permits: Sequence[Permit], seconds: float = 0.0, /) -> int:
+        """Send each by a request, to arrive after so many seconds. If storage does not answer, the tick sends them later."""
         for sent, permit in enumerate(permits):
             try:
-                self._send(permit)
+                self._send(permit, seconds)
             except AzureError as error:
                 tell(events.PERMITS_UNSENT, permits=len(permits) - sent, error=describe_error(error))
                 return sent

@@ -20,6 +20,7 @@ from shared.dequeue import (
     OwnPuts,
     PermitWorker,
     SlotPlan,
+    Spare,
     TopUp,
     UrgentLane,
     sweep,
@@ -148,6 +149,7 @@ class Tasks:
             slots=stores.slots,
             send=stores.send_permits,
             depth=self.read_depth,
+            spare=Spare(self.clock.monotonic),
         )
 
     @cached_property

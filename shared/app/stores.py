@@ -179,7 +179,7 @@ class Stores(Closing):
         # Each connects to the bus at its first send.
         self.send_result = BusResults(connections, self.clock)
         wake, is_pushed = connections.queues.get_queue_client(WAKE), dequeue is Dequeue.PUSH
-        self.send_permits = BusPermits(connections) if is_pushed else QueuePermits(wake)
+        self.send_permits = BusPermits(connections, self.clock) if is_pushed else QueuePermits(wake)
         self.call_feeder = BusFeedCalls(connections, self.clock) if is_pushed else QueueFeedCalls(wake)
         self._announce = BusAnnouncements(connections)
         self.send_hint = HttpHints(connections)

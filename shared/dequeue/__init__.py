@@ -28,6 +28,7 @@ from shared.dequeue.permits import (
     Put as Put,
     SlotLease as SlotLease,
     SlotPlan as SlotPlan,
+    Spare as Spare,
     TopUp as TopUp,
     When as When,
     choose_slots as choose_slots,

@@ -15,11 +15,12 @@ Sends permits for messages that are put on the work queues, by one of four polic
 unleased slots while the queues hold work.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
+from threading import Lock
 from typing import Final, Protocol
 
 from azure.storage.blob import ContainerClient
@@ -234,9 +235,35 @@ def choose_slots(policy: Notify, put: Put, wanted: Callable[[int], int]) -> int:
     return put.coming
 
 
+#: Slots beyond the wanted ones of which one is woken if all of these are held: a killed holder holds its slot for
+#: LEASE_SECONDS more.
+SPARES: Final = 2
+#: Seconds between two permits for spare slots.
+SPARE_EVERY: Final = 2.0
+
+
+class Spare:
+    """Says when a permit for a spare slot goes, for all puts of one process. Several threads may ask."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic, self._lock, self._arrives = monotonic, Lock(), -inf
+
+    def delay(self) -> float | None:
+        """Return the seconds after which one goes for this put. None: one arrives behind it already."""
+        with self._lock:
+            now = self._monotonic()
+            if now < self._arrives:
+                return None
+            self._arrives = max(now, self._arrives + SPARE_EVERY)
+            return self._arrives - now
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notifier:
-    """Sends permits around a put. A failure to send them does not stop the put."""
+    """Sends permits around a put. A failure to send them does not stop the put.
+
+    Where all wanted slots are held, no holder need be alive. So a spare slot is woken, seldom and within the cap.
+    """
 
     policy: Notify
     when: When
@@ -244,6 +271,7 @@ class Notifier:
     slots: Slots
     send: SendPermits
     depth: Callable[[], int]
+    spare: Spare
 
     @contextmanager
     def __call__(self, messages: int, coming: int) -> Iterator[None]:
@@ -265,22 +293,30 @@ class Notifier:
 
     def _try_send(self, put: Put) -> None:
         try:
-            self.send(self._permits(put))
+            self._send(put)
         except StorageUnavailableError as error:
             tell(events.PERMITS_UNSENT, permits=self.fleet.slots(put.coming), error=describe_error(error))
 
-    def _permits(self, put: Put) -> list[Permit]:
+    def _send(self, put: Put) -> None:
         depth = choose_slots(self.policy, put, self.fleet.count_wanted)
         slots, tasks = self.fleet.slots(depth), self.fleet.count_wanted(depth)
         if not slots:
-            return []
+            return
         # A receive takes its share of this depth. With the messages still to come counted in, the first tasks would
         # take all messages that are there.
         here = min(depth, (put.before or 0) + put.messages)
         if self.policy is Notify.EACH:
-            return [Permit(slot=number % slots, depth=here, tasks=tasks) for number in range(put.messages)]
-        held = self.slots.list_held()
-        return [Permit(slot=slot, depth=here, tasks=tasks) for slot in range(slots) if slot not in held]
+            self.send([Permit(slot=number % slots, depth=here, tasks=tasks) for number in range(put.messages)])
+            return
+        held, seconds = self.slots.list_held(), 0.0
+        chosen = [slot for slot in range(slots) if slot not in held]
+        if not chosen:
+            spares = range(slots, slots + SPARES)
+            chosen = [slot for slot in spares if slot not in held and self.fleet.allowance(slot)][:1]
+            if not chosen or (delay := self.spare.delay()) is None:
+                return
+            seconds = delay
+        self.send([Permit(slot=slot, depth=here, tasks=tasks) for slot in chosen], seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,7 +325,7 @@ class TopUp:
 
     slots: Slots
     fleet: SlotPlan
-    send: SendPermits
+    send: Callable[[Sequence[Permit]], int]
 
     def run(self, depth: int, tasks: int | None = None) -> int:
         """Send a permit for each unleased slot that the depth calls for. Return how many were sent.

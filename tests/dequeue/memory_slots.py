@@ -76,8 +76,11 @@ class MemoryBus:
 
     def __init__(self):
         self.sent = []
+        #: The seconds after which the last ones arrive.
+        self.seconds = None
 
-    def __call__(self, permits):
+    def __call__(self, permits, seconds=0.0):
         """Remember them."""
         self.sent += permits
+        self.seconds = seconds
         return len(permits)

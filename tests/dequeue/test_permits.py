@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from shared.clock import SystemClock
 from shared.dequeue.drain import LOOKS_EVERY, PATIENCE, Drain, Drained
-from shared.dequeue.permits import Notifier, Notify, Put, SlotPlan, TopUp, When, choose_slots
+from shared.dequeue.permits import Notifier, Notify, Put, SlotPlan, Spare, TopUp, When, choose_slots
 from shared.dequeue.receiving import HandlingTime
 from shared.errors import StorageUnavailableError
 from shared.messages import MOST_OF_A_FLEET, Permit, decode_permit, encode_permit
@@ -83,6 +83,7 @@ class Stage:
         self.clock = ManualClock()
         self.queue, self.slots, self.bus = MemoryQueue(self.clock), MemorySlots(self.clock), MemoryBus()
         self.cap, self.tasks, self.rule = cap, tasks, rule
+        self.spare = Spare(self.clock.monotonic)
         self.handled = []
 
     @property
@@ -113,7 +114,13 @@ class Stage:
     def notifier(self, policy=Notify.BURST, when=When.AFTER):
         """Return what a dispatch uses."""
         return Notifier(
-            policy=policy, when=when, fleet=self.fleet, slots=self.slots, send=self.bus, depth=self.queue.depth
+            policy=policy,
+            when=when,
+            fleet=self.fleet,
+            slots=self.slots,
+            send=self.bus,
+            depth=self.queue.depth,
+            spare=self.spare,
         )
 
     def top_up(self):
@@ -316,7 +323,7 @@ def test_what_a_drain_holds_when_its_lease_ends_is_given_back():
 
 
 def test_a_message_that_is_put_while_slot_0_is_being_given_up_is_found():
-    """Its publisher saw the slot held and woke nobody; so the drain looks once more after the release."""
+    """Its publisher saw the slot held and woke a spare one at most; so the drain looks once more after the release."""
     stage = Stage()
     release = stage.slots.extend
 
@@ -329,7 +336,7 @@ def test_a_message_that_is_put_while_slot_0_is_being_given_up_is_found():
 
     stage.slots.extend = late
     assert stage.drain().run(Permit(slot=0, depth=1, tasks=1)) is Drained.GAVE_UP
-    assert (stage.bus.sent, stage.handled) == ([], [b"0"])
+    assert ([permit.slot for permit in stage.bus.sent], stage.handled) == ([1], [b"0"])
 
 
 def test_messages_that_are_put_while_slot_0_is_being_given_up_are_shared():
@@ -401,6 +408,34 @@ def test_only_slots_that_nobody_runs_are_woken():
         pass
     assert [permit.slot for permit in stage.bus.sent] == [20, 21, 22, 23, 24]
     assert len(leases) == 20
+
+
+def test_a_put_whose_slots_are_all_held_wakes_a_spare_one_as_their_holders_may_be_dead():
+    """A killed one holds its slot for seconds more. One spare permit arrives behind each put, and few are sent."""
+    stage = Stage()
+    stage.slots.lease(0)
+    sent = []
+    for _ in range(5):
+        with stage.notifier()(1, 1):
+            stage.put(1)
+        sent.append((len(stage.bus.sent), stage.bus.seconds))
+        stage.clock.advance(0.5)
+    # The second put has a permit that comes in two seconds, and those behind it share that one.
+    assert sent == [(1, 0.0), (2, 1.5), (2, 1.5), (2, 1.5), (3, 2.0)]
+    assert [permit.slot for permit in stage.bus.sent] == [1, 1, 1]
+    assert stage.drain().run(stage.bus.sent[0]) is Drained.GAVE_UP
+    assert len(stage.handled) == 5
+
+
+@pytest.mark.parametrize(("cap", "held"), [(4, [0]), (1_000, [0, 1, 2])])
+def test_no_spare_slot_is_woken_beyond_the_cap_or_beside_two_others(cap, held):
+    """The rule says how many tasks run: more than two slots above it are no net, and none is above the cap."""
+    stage = Stage(cap=cap)
+    for slot in held:
+        stage.slots.lease(slot)
+    with stage.notifier()(1, 1):
+        stage.put(1)
+    assert stage.bus.sent == []
 
 
 @pytest.mark.parametrize("when", list(When))

@@ -93,7 +93,7 @@ def test_the_tick_finds_work_for_which_every_signal_was_lost(stack, connections)
     class Lost(BusPermits):
         """A sender whose every permit is lost."""
 
-        def __call__(self, permits, /):
+        def __call__(self, permits, seconds=0.0, /):
             lost.extend(permits)
             return 0
 

@@ -103,7 +103,7 @@ def test_a_job_whose_chunks_all_end_stays_paused_until_a_person_resumes_it(app, 
     found = app.read("small")
     assert (found.state, found.has_ended) == (JobState.PAUSED, True)
     woken = []
-    monkeypatch.setattr(app.stores, "send_permits", woken.extend)
+    monkeypatch.setattr(app.stores, "send_permits", lambda permits, *_: woken.extend(permits))
     assert app.stores.job_operator.resume("small", by="ann", why="mended").state is JobState.FINISHING
     # No tick comes before its finish.
     assert len(woken) == 1

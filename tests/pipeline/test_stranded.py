@@ -24,7 +24,7 @@ ENTRY = SimpleNamespace(queue="work-00", job="ended", key="finish-1")
 class Permits(list):
     """Keeps what is sent."""
 
-    def __call__(self, permits):
+    def __call__(self, permits, seconds=0.0):
         """Keep them, and return their number."""
         self.extend(permits)
         return len(permits)
