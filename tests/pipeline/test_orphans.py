@@ -24,7 +24,7 @@ from shared.parked.parked_table import ParkedTable
 from shared.parked.parking import Parking
 from shared.payload import PayloadStore
 from shared.pending import ORPHANS_POINTER, PendingTable
-from shared.pipeline.removal.cleanup import MARGIN, Orphans
+from shared.pipeline.removal.cleanup import MARGIN, SWEEP_HOUR, Orphans
 from shared.refusals import Reason, refuse
 from tests.faults.plan import MODES, Fault, FaultyTransport, KilledError, Plan as FaultPlan
 from tests.gate.conftest import ManualClock
@@ -32,18 +32,31 @@ from tests.ledger.memory_ledger import MemoryLedger
 from tests.parked.stages import stages
 
 RETENTION = timedelta(days=30)
-#: The night in which what is written now is just older than anybody waits for.
-TOMORROW = datetime.now(UTC) + timedelta(days=1) - timedelta(hours=3)
-TOO_OLD = TOMORROW.replace(hour=3, minute=0, second=0) + RETENTION + MARGIN
 CONTENT = b"a line\n"
 
 
+def next_night(now):
+    """Return the first sweep that begins half an hour after now or later: what a test writes is older than it."""
+    soon = now + timedelta(minutes=30)
+    night = soon.replace(hour=SWEEP_HOUR, minute=0, second=0)
+    return night if night >= soon else night + timedelta(days=1)
+
+
+def test_the_next_night_is_later_than_now_and_two_before_it_are_not():
+    """At any time of the day, or the tests below would fail at some of them."""
+    for minute in range(24 * 60):
+        now = datetime(2026, 11, 29, tzinfo=UTC) + timedelta(minutes=minute)
+        night = next_night(now)
+        assert night.hour == SWEEP_HOUR
+        assert night - timedelta(days=2) < now <= night - timedelta(minutes=30), now
+
+
 class Night:
-    """Storage of a test's own, and sweeps over it."""
+    """Storage of a test's own, and sweeps over it in the night in which what is written now is too old."""
 
     def __init__(self, connections):
         self.mark = mark = uuid.uuid4().hex[:12]
-        self.connections, self.clock = connections, ManualClock(TOO_OLD)
+        self.connections, self.clock = connections, ManualClock(next_night(datetime.now(UTC)) + RETENTION + MARGIN)
         self.payloads = connections.blobs.create_container(f"payloads-{mark}")
         self.plans = connections.blobs.create_container(f"plans-{mark}")
         self.queue = connections.queues.create_queue(f"submissions-{mark}")
@@ -111,11 +124,11 @@ def night(azurite):
 
 
 def test_a_payload_that_nobody_names_is_removed_at_its_time(night):
-    """Not a day before, and the note about the sweep goes with it."""
+    """Not two days before, and the note about the sweep goes with it."""
     name = night.drop()
-    night.clock.advance(days=-1)
+    night.clock.advance(days=-2)
     assert night.sweep() == [name]
-    night.clock.advance(days=1)
+    night.clock.advance(days=2)
     assert night.sweep() == []
     assert list(night.pending_rows.list_entities()) == []
 
