@@ -41,12 +41,12 @@ class Bounding(Beside):
         self._host = host
 
     def act(self) -> None:
-        """Look once. The kernel prefers a child that is to die before its instance."""
+        """Look once. The kernel prefers a child that is to die before its instance, and of these the largest."""
         for pid in self._host.instance_pids().values():
             with suppress(OSError, ValueError):
-                family = [*_children_of(pid), pid]
-                if sum(map(_memory_of, family)) > DEPLOYED_MEMORY:
-                    os.kill(family[0], signal.SIGKILL)
+                children = _children_of(pid)
+                if sum(map(_memory_of, [*children, pid])) > DEPLOYED_MEMORY:
+                    os.kill(max(children or [pid], key=_memory_of), signal.SIGKILL)
 
 
 def crimes(_items: int) -> Part:
