@@ -136,8 +136,7 @@ class HintFollower:
         A queue of another pass waits for that one. Without any, the next hint begins anew.
         """
         with self._lock:
-            self._visited.difference_update(one.name for one in visited)
-            names = [name for name in self._wanted if name not in self._visited][:MOST_QUEUES]
+            names = self._leave(visited)[:MOST_QUEUES]
             for name in names:
                 del self._wanted[name]
             self._visited.update(names)
@@ -150,9 +149,13 @@ class HintFollower:
     def _stop(self, visited: Sequence["_Portion"]) -> Sequence[str]:
         """End after a pass over `visited`. Return the wanted queues that no other pass is at."""
         with self._lock:
-            self._visited.difference_update(one.name for one in visited)
             self._passes -= 1
-            return [name for name in self._wanted if name not in self._visited]
+            return self._leave(visited)
+
+    def _leave(self, visited: Sequence["_Portion"]) -> Sequence[str]:
+        # Under the lock. Returns the wanted queues that no pass is at.
+        self._visited.difference_update(one.name for one in visited)
+        return [name for name in self._wanted if name not in self._visited]
 
     def _hand_over(self, left: Sequence[str]) -> Followed:
         """Have another hint continue with the wanted queues. If it cannot be sent, the net does."""

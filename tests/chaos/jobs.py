@@ -50,10 +50,8 @@ def publisher(connections, hints=None):
 
 def submit(connections, job, seed, items, gate=None, *, is_hinted=False):
     """Submit a job and return what is expected of it."""
-    hints, transactions = (
-        GatheredHints(HttpHints(connections, submission_queue())) if is_hinted else None,
-        usages(seed, items),
-    )
+    hints = GatheredHints(HttpHints(connections, submission_queue())) if is_hinted else None
+    transactions = usages(seed, items)
     with publisher(connections, hints) as one:
         one.submit(job=job, workload="billing", sums=["quantity"], transactions=transactions, gate=gate)
     return Expected(job, seed, items)

@@ -14,7 +14,7 @@ import pytest
 from shared.app.stores import VISIBILITY
 from shared.azure.connections import Connections
 from shared.dequeue import listener
-from shared.dequeue.hint_follower import MOST_QUEUES, REST, Followed, HintFollower
+from shared.dequeue.hint_follower import MOST_QUEUES, PORTION, REST, Followed, HintFollower
 from shared.dequeue.listener import TASKS, sweep
 from shared.dequeue.work_queue import AGAIN_AFTER, MOST_DELIVERIES, SOON, redeliver_after
 from shared.errors import PutOffError, StorageUnavailableError
@@ -105,6 +105,29 @@ def test_a_room_with_many_messages_holds_up_no_other(manual_clock):
     # The second pass has taken what waited for it, before the first one has done one message.
     assert intake.done[:3] == [b"second", b"third", b"many"]
     assert [queue.depth() for queue in intake.queues] == [0, 0, 0]
+
+
+def test_a_third_room_waits_for_a_portion_and_not_for_all_that_two_others_have(manual_clock):
+    """Its hint joins the two passes that go on, and is followed after the first of them."""
+    intake, followed = Intake(manual_clock, tasks=1), []
+    third = MemoryQueue(manual_clock, "submissions-b", VISIBILITY)
+    intake.queues.append(third)
+    for queue in intake.queues[:2]:
+        queue.put(*[queue.name.encode()] * 300)
+
+    def handle(delivery, _until):
+        if not followed and delivery.queue == "submissions":
+            followed.append("second")
+            intake.follower.on_hint("submissions-a")
+        if followed == ["second"] and delivery.queue == "submissions-a":
+            third.put(b"third")
+            followed.append(intake.follower.on_hint("submissions-b"))
+        intake.done.append(delivery.body)
+
+    intake.follower.handle = handle
+    assert intake.follower.on_hint("submissions") is Followed.DONE
+    assert followed == ["second", Followed.JOINED]
+    assert (len(intake.done), intake.done.index(b"third")) == (601, pytest.approx(PORTION, abs=PORTION))
 
 
 def test_hints_of_many_queues_at_once_leave_none_behind(manual_clock):

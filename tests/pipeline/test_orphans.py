@@ -24,7 +24,8 @@ from shared.parked.parked_table import ParkedTable
 from shared.parked.parking import Parking
 from shared.payload import PayloadStore
 from shared.pending import ORPHANS_POINTER, PendingTable
-from shared.pipeline.removal.cleanup import MARGIN, SWEEP_HOUR, Orphans
+from shared.pipeline.removal import cleanup
+from shared.pipeline.removal.cleanup import MARGIN, Orphans
 from shared.refusals import Reason, refuse
 from tests.faults.plan import MODES, Fault, FaultyTransport, KilledError, Plan as FaultPlan
 from tests.gate.conftest import ManualClock
@@ -35,28 +36,22 @@ RETENTION = timedelta(days=30)
 CONTENT = b"a line\n"
 
 
-def next_night(now):
-    """Return the first sweep that begins half an hour after now or later: what a test writes is older than it."""
-    soon = now + timedelta(minutes=30)
-    night = soon.replace(hour=SWEEP_HOUR, minute=0, second=0)
-    return night if night >= soon else night + timedelta(days=1)
+def next_night(monkeypatch):
+    """Have the sweep begin some twelve hours from now, at any time of the day. Return that moment.
 
-
-def test_the_next_night_is_later_than_now_and_two_before_it_are_not():
-    """At any time of the day, or the tests below would fail at some of them."""
-    for minute in range(24 * 60):
-        now = datetime(2026, 11, 29, tzinfo=UTC) + timedelta(minutes=minute)
-        night = next_night(now)
-        assert night.hour == SWEEP_HOUR
-        assert night - timedelta(days=2) < now <= night - timedelta(minutes=30), now
+    So what a test writes is older than it, and younger than the one a day before.
+    """
+    night = (datetime.now(UTC) + timedelta(hours=12)).replace(minute=0, second=0)
+    monkeypatch.setattr(cleanup, "SWEEP_HOUR", night.hour)
+    return night
 
 
 class Night:
     """Storage of a test's own, and sweeps over it in the night in which what is written now is too old."""
 
-    def __init__(self, connections):
+    def __init__(self, connections, night):
         self.mark = mark = uuid.uuid4().hex[:12]
-        self.connections, self.clock = connections, ManualClock(next_night(datetime.now(UTC)) + RETENTION + MARGIN)
+        self.connections, self.clock = connections, ManualClock(night + RETENTION + MARGIN)
         self.payloads = connections.blobs.create_container(f"payloads-{mark}")
         self.plans = connections.blobs.create_container(f"plans-{mark}")
         self.queue = connections.queues.create_queue(f"submissions-{mark}")
@@ -117,18 +112,18 @@ class Night:
 
 
 @pytest.fixture
-def night(azurite):
+def night(azurite, monkeypatch):
     """A night."""
     with Connections(azurite.connection_string) as connections:
-        yield Night(connections)
+        yield Night(connections, next_night(monkeypatch))
 
 
 def test_a_payload_that_nobody_names_is_removed_at_its_time(night):
-    """Not two days before, and the note about the sweep goes with it."""
+    """Not a day before, and the note about the sweep goes with it."""
     name = night.drop()
-    night.clock.advance(days=-2)
+    night.clock.advance(days=-1)
     assert night.sweep() == [name]
-    night.clock.advance(days=2)
+    night.clock.advance(days=1)
     assert night.sweep() == []
     assert list(night.pending_rows.list_entities()) == []
 

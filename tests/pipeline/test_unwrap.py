@@ -13,7 +13,7 @@ from shared.parked.parking import Parking, drain_poison, park_dead_result
 from shared.pipeline.accept import Accepted
 from shared.pipeline.settle import Received, sort
 from tests.parked.stages import stages
-from tests.pipeline.test_orphans import Night
+from tests.pipeline.test_orphans import Night, next_night
 from tests.process.world import World as ChunkWorld
 from tools.local.paths import ROOT
 
@@ -85,10 +85,10 @@ def test_a_drained_submission_is_listed_under_its_job(chunk, form):
         assert len(list(process.parked.claiming(room_job(room, chunk.job)))) == 1
 
 
-def test_what_it_names_is_no_orphan(azurite, form):
+def test_what_it_names_is_no_orphan(azurite, form, monkeypatch):
     """A file that a parked submission names stays."""
     with Connections(azurite.connection_string) as connections:
-        night = Night(connections)
+        night = Night(connections, next_night(monkeypatch))
         night.payloads.upload_blob("uploads/named.gz", b"a line\n")
         night.park(form(b'{"sluice": {"v": 2, "payload": {"blob": "uploads\\/named.gz"}}}'))
         assert night.sweep() == ["uploads/named.gz"]
