@@ -75,7 +75,7 @@ class KeptSends:
     def __init__(self):
         self.sent = []
 
-    def send(self, to, messages):
+    def send(self, to, messages, *, at=None):
         """Keep it."""
         self.sent.append((to, len(messages)))
 
