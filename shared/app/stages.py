@@ -121,8 +121,12 @@ class Tasks:
 
     @cached_property
     def own(self) -> OwnPuts:
-        """The last finish messages of this process."""
+        """The last messages that this process put ahead of others."""
         return OwnPuts(self.stores.trigger_queue, self.clock)
+
+    def put_ahead(self, is_due: Callable[[], object]) -> PutAhead:
+        """Build what puts messages that tasks of this process take before those on the queues, while it is due."""
+        return PutAhead(partial(send_on, self.stores.connections.queues), is_due, self.own.note)
 
     @cached_property
     def depth(self) -> DepthSample:
@@ -385,6 +389,7 @@ class AppStages:
             plans=stores.plans,
             enclose=Enclosing(PayloadStores(stores.container, self.limits), self.limits),
             send=stores.put,
+            send_first=self.tasks.put_ahead(lambda: True),
             finish=finish.send,
             halts=stores.halts,
             clock=self.clock,
@@ -407,7 +412,7 @@ class AppStages:
             self.clock,
             tasks.waking,
             lane=tasks.overtaking,
-            send_finish=PutAhead(partial(send_on, stores.connections.queues), tasks.following.waiting, tasks.own.note),
+            send_finish=tasks.put_ahead(tasks.following.waiting),
             **sizes,
         )
 
