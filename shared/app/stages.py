@@ -23,6 +23,7 @@ from shared.dequeue import (
     Spare,
     TopUp,
     UrgentLane,
+    Wakes,
     sweep,
 )
 from shared.gate import Batches, Outflow, Releaser
@@ -124,6 +125,11 @@ class Tasks:
         """The last messages that this process put ahead of others."""
         return OwnPuts(self.stores.trigger_queue, self.clock)
 
+    @cached_property
+    def wakes(self) -> Wakes:
+        """The permits that come when hidden messages of this process do."""
+        return Wakes(self.clock.monotonic)
+
     def put_ahead(self, is_due: Callable[[], object]) -> PutAhead:
         """Build what puts messages that tasks of this process take before those on the queues, while it is due."""
         return PutAhead(partial(send_on, self.stores.connections.queues), is_due, self.own.note)
@@ -179,6 +185,7 @@ class Tasks:
             clock=self.clock,
             urgent=self.urgent,
             own=self.own,
+            wakes=self.wakes,
             look=self.following.notice_work,
             feed=feed,
             waiting=self.following.waiting,

@@ -212,7 +212,7 @@ class Dispatcher:
     waking: Waking = wake_nobody
     #: None: no task asks the lane, so every job is spread over the work queues.
     lane: Overtaking | None = None
-    #: Puts a message so that the tasks of this process take it first. None: there are none.
+    #: Puts a message so that the tasks of this process take it first. None: they have no such memory.
     send_first: Callable[[str, str], datetime] | None = None
     telemetry: Telemetry = SILENT
     memory: Memory = field(default_factory=lambda: Memory(WORK))

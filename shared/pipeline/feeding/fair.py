@@ -282,7 +282,7 @@ def next_rest(queues: int, pace: FleetPace, *, is_dry: bool = False) -> float:
 
 
 def next_look(pace: FleetPace) -> float:
-    """Return the seconds until the feeder looks whether a room has come: a look is one request."""
+    """Return the seconds until the feeder checks again whether a room has come, by one request."""
     # Without a report, nothing is known of the chunks.
     cheap = OF_THE_CHUNKS * pace.chunk / pace.in_work if pace.in_work else 0.0
     return min(max(SHORTEST_REST, cheap), LONGEST_REST)

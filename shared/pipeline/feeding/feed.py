@@ -283,7 +283,7 @@ class _Feeding:
             feeder.pause(part := min(left, next_look(pace)))
 
     def _has_come(self) -> bool:
-        """Look whether jobs wait in a room that had none."""
+        """Check whether jobs wait in a room that had none."""
         try:
             found = self._feeder.ready.rooms()
         except StorageUnavailableError as error:
