@@ -206,10 +206,12 @@ class TraceRefusedError(SluiceError):
 class NoSlotError(SluiceError):
     """A process had no slot or memory for a message in time. It is redelivered, perhaps to another process."""
 
-    def __init__(self, text: str = "", *, waits_for: str = "") -> None:
+    def __init__(self, text: str = "", *, waits_for: str = "", seconds: int | None = None) -> None:
         super().__init__(text)
         #: The scarce thing, for a person who sees the message wait.
         self.waits_for = waits_for
+        #: After how many seconds it is redelivered. None: as after a failure.
+        self.seconds = seconds
 
 
 class NotCalledError(NoSlotError):

@@ -23,6 +23,7 @@ from shared.dequeue import (
     Spare,
     TopUp,
     UrgentLane,
+    Wakes,
     sweep,
 )
 from shared.gate import Batches, Outflow, Releaser
@@ -121,8 +122,17 @@ class Tasks:
 
     @cached_property
     def own(self) -> OwnPuts:
-        """The last finish messages of this process."""
+        """The last messages that this process put ahead of others."""
         return OwnPuts(self.stores.trigger_queue, self.clock)
+
+    @cached_property
+    def wakes(self) -> Wakes:
+        """The permits that come when hidden messages of this process do."""
+        return Wakes(self.clock.monotonic)
+
+    def put_ahead(self, is_due: Callable[[], object]) -> PutAhead:
+        """Build what puts messages that tasks of this process take before those on the queues, while it is due."""
+        return PutAhead(partial(send_on, self.stores.connections.queues), is_due, self.own.note)
 
     @cached_property
     def depth(self) -> DepthSample:
@@ -175,6 +185,7 @@ class Tasks:
             clock=self.clock,
             urgent=self.urgent,
             own=self.own,
+            wakes=self.wakes,
             look=self.following.notice_work,
             feed=feed,
             waiting=self.following.waiting,
@@ -385,6 +396,7 @@ class AppStages:
             plans=stores.plans,
             enclose=Enclosing(PayloadStores(stores.container, self.limits), self.limits),
             send=stores.put,
+            send_first=self.tasks.put_ahead(lambda: True),
             finish=finish.send,
             halts=stores.halts,
             clock=self.clock,
@@ -407,7 +419,7 @@ class AppStages:
             self.clock,
             tasks.waking,
             lane=tasks.overtaking,
-            send_finish=PutAhead(partial(send_on, stores.connections.queues), tasks.following.waiting, tasks.own.note),
+            send_finish=tasks.put_ahead(tasks.following.waiting),
             **sizes,
         )
 

@@ -30,6 +30,7 @@ from shared.dequeue.permits import (
     SlotPlan as SlotPlan,
     Spare as Spare,
     TopUp as TopUp,
+    Wakes as Wakes,
     When as When,
     choose_slots as choose_slots,
 )

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from queue import Empty, SimpleQueue
 from random import uniform
 from threading import Event, Lock, Thread
@@ -28,7 +29,7 @@ import msgspec
 from shared.azure import BusReceiver, Connections
 from shared.clock import Clock
 from shared.dequeue.listener import QueueListener
-from shared.dequeue.permits import SlotLease, SlotPlan, Slots, TopUp
+from shared.dequeue.permits import SlotLease, SlotPlan, Slots, TopUp, Wakes
 from shared.dequeue.receiving import AHEAD, HandlingTime, OwnPuts, UrgentLane
 from shared.dequeue.task import BackOff, Listening, Telling, push_until_fed
 from shared.dequeue.work_queue import Renewals, WorkSource
@@ -93,6 +94,8 @@ class Drain:
     look: Callable[[], object] = lambda: None
     #: Follows a feed call, with the number of its delivery.
     feed: Callable[[int], object] = lambda _deliveries: None
+    #: Says when a permit goes for a message that hides. None: the tick's permits find it.
+    wakes: Wakes | None = None
     #: The chunks that wait for their turn, as this process knows it. A slot does not end while there are some.
     waiting: Callable[[], int] = lambda: 0
     patience: float = PATIENCE
@@ -171,6 +174,11 @@ class Drain:
         self.send([Permit(slot=permit.slot, depth=depth, tasks=permit.tasks)])
         return Drained.HANDED_OVER
 
+    def _wake_in(self, slot: int, seconds: float) -> None:
+        """Send a permit for the moment at which a message comes again: the tasks of today may have ended by then."""
+        if self.wakes is not None and (delay := self.wakes.delay(seconds)) is not None:
+            self.send([Permit(slot=slot, depth=1, tasks=1)], delay)
+
     def _work(self, permit: Permit, lease: SlotLease, until: float) -> int:
         """Run the tasks to their end. Return the depth that they know last."""
         listening = Listening(
@@ -179,6 +187,7 @@ class Drain:
             least=0,
             on_queue_empty=push_until_fed(self.waiting),
             on_work_detected=self.look,
+            on_hidden=partial(self._wake_in, permit.slot),
             depth_every=DEPTH_EVERY,
             first_depth=max(1, permit.depth),
             fleet=max(1, permit.tasks),

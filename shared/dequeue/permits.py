@@ -258,6 +258,27 @@ class Spare:
             return self._arrives - now
 
 
+#: Seconds within which one permit serves all messages that come again.
+WAKES_EVERY: Final = 1.0
+
+
+class Wakes:
+    """The permits of one process that come when hidden messages come again. Several threads may ask."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic, self._lock, self._arrive = monotonic, Lock(), list[float]()
+
+    def delay(self, seconds: float) -> float | None:
+        """Return the seconds after which one goes for a message that hides so long. None: one serves it already."""
+        with self._lock:
+            now = self._monotonic()
+            self._arrive = [at for at in self._arrive if at > now]
+            if any(0 <= at - now - seconds <= WAKES_EVERY for at in self._arrive):
+                return None
+            self._arrive.append(now + seconds + WAKES_EVERY)
+            return seconds + WAKES_EVERY
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notifier:
     """Sends permits around a put. A failure to send them does not stop the put.

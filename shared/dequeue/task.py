@@ -198,6 +198,10 @@ def _nothing() -> None:
     """Do nothing when work is detected."""
 
 
+def _ignore_hidden(_seconds: float) -> None:
+    """Do nothing when a message hides: a task that polls finds it."""
+
+
 def _no_cap() -> int:
     return 10_000
 
@@ -218,6 +222,8 @@ class Listening:
     on_queue_empty: OnQueueEmpty = field(default_factory=lambda: pull(BackOff()))
     #: Called when a task finds work at its first receive or after a rest.
     on_work_detected: Callable[[], object] = _nothing
+    #: Called when a message hides for so many seconds, after which no task may be here.
+    on_hidden: Callable[[float], object] = _ignore_hidden
     #: Seconds between two samples of the depth.
     depth_every: float = 5.0
     #: The depth at the beginning if the caller knows it: saves the first sample.
@@ -459,7 +465,8 @@ class DequeueTask:
             is_dropped = crew.handle(held.delivery) is True
         except Exception as error:  # noqa: BLE001 - one bad message must not end the others
             crew.observers.on_error(error, held.delivery)
-            held.show_in(redeliver_after(error, held.delivery.count))
+            held.show_in(seconds := redeliver_after(error, held.delivery.count))
+            crew.listening.on_hidden(seconds)
         else:
             held.delete()
             crew.observers.on_next(held.delivery)

@@ -19,7 +19,7 @@ from azure.storage.queue import QueueClient, QueueMessage
 
 from shared.azure import expecting_an_answer, looking
 from shared.clock import Clock
-from shared.errors import PutOffError, StorageUnavailableError
+from shared.errors import NoSlotError, PutOffError, StorageUnavailableError
 from shared.messages import Delivery
 from shared.telemetry import describe_error, events, tell
 
@@ -101,7 +101,7 @@ MOST_MESSAGES: Final = 32
 
 def redeliver_after(error: Exception, count: int) -> int:
     """Return the seconds after which a message is redelivered whose delivery of this number failed so."""
-    if isinstance(error, PutOffError):
+    if isinstance(error, PutOffError | NoSlotError) and error.seconds is not None:
         return error.seconds
     return SOON[count - 1] if isinstance(error, StorageUnavailableError) and count <= len(SOON) else AGAIN_AFTER
 

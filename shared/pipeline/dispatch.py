@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import groupby
 from operator import attrgetter
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from azure.storage.queue import QueueMessage
 from msgspec.structs import replace as with_fields
@@ -212,6 +212,8 @@ class Dispatcher:
     waking: Waking = wake_nobody
     #: None: no task asks the lane, so every job is spread over the work queues.
     lane: Overtaking | None = None
+    #: Puts a message so that the tasks of this process take it first. None: they have no such memory.
+    send_first: Callable[[str, str], datetime] | None = None
     telemetry: Telemetry = SILENT
     memory: Memory = field(default_factory=lambda: Memory(WORK))
 
@@ -330,16 +332,22 @@ class Dispatcher:
         sound = None if job.stretches else planned.sound
         return with_fields(planned, again=again, halts=job.halts, sound=sound, trace=self.telemetry.current())
 
-    def put(self, job: Job, messages: Iterable[ChunkMessage], throttle: Throttle) -> tuple[Throttle, datetime | None]:
-        """Put the messages. Return the throttle for the next ones, and when storage inserted the last of these."""
+    def put(
+        self, job: Job, messages: Iterable[ChunkMessage], throttle: Throttle, *, is_first: bool = False
+    ) -> tuple[Throttle, datetime | None]:
+        """Put the messages. Return the throttle for the next ones, and when storage inserted the last of these.
+
+        `is_first`: tasks of this process take them before what is on the queues.
+        """
         left, put_at, lane = list(messages), set[datetime](), job.lane if self.lane else None
+        send = (is_first and self.send_first) or self.send
         if self.lane and lane:
             self.lane.announce()
         while left:
             throttle = throttle.within(self.most_puts())
             with ThreadPoolExecutor(throttle.limit) as pool:
                 # Each in a copy of this context, so that its requests are counted for this job.
-                put = [pool.submit(copy_context().run, self._try_put, one, lane) for one in left]
+                put = [pool.submit(copy_context().run, self._try_put, one, lane, send) for one in left]
                 refused = [message for message, one in zip(left, put, strict=True) if one.result() is None]
             put_at.update(at for one in put if (at := one.result()) is not None)
             throttle = throttle.after(put=len(left) - len(refused), refused=len(refused))
@@ -352,10 +360,12 @@ class Dispatcher:
             left = [with_fields(one, again=True) for one in refused]
         return throttle, max(put_at, default=None)
 
-    def _try_put(self, message: ChunkMessage, lane: str | None) -> datetime | None:
+    def _try_put(
+        self, message: ChunkMessage, lane: str | None, send: Callable[[str, str], datetime]
+    ) -> datetime | None:
         queue = work_queue_of(message.job, message.chunk, self.work_queues, lane)
         try:
-            return self.send(queue, encode(message).decode())
+            return send(queue, encode(message).decode())
         except StorageUnavailableError:
             return None
 
@@ -393,21 +403,22 @@ class Dispatcher:
 
 @dataclass(frozen=True, slots=True)
 class PutAhead:
-    """Puts messages that the tasks of this process take first, while chunks wait for their turn."""
+    """Puts messages that the tasks of this process take first, where others wait on the queues."""
 
     put: Callable[[str, str], QueueMessage]
-    #: The chunks that wait, without a request.
-    waiting: Callable[[], int]
+    #: Checks without a request whether others wait.
+    is_due: Callable[[], object]
     #: Has the tasks of this process remember a message.
     note: Callable[[Delivery], object]
 
-    def __call__(self, queue: str, message: str) -> None:
-        """Put a message."""
+    def __call__(self, queue: str, message: str) -> datetime:
+        """Put a message, and return when storage inserted it."""
         put = self.put(queue, message)
-        if self.waiting():
+        if self.is_due():
             # By the receipt of the put.
             receipt = str(put.pop_receipt)
             self.note(Delivery(queue=queue, message_id=put.id, body=message.encode(), count=1, receipt=receipt))
+        return cast("datetime", put.inserted_on)
 
 
 class FinishCall:

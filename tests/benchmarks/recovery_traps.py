@@ -66,7 +66,7 @@ def _set_traps(notes, folder):
     watch(Processor, "_do", lambda work, **_: ("work", f"{work.job}/{getattr(work, 'chunk', 'finish')}"))
     watch(Settler, "settle", lambda messages: ("settle", messages[0].id))
     watch(Finisher, "finish", lambda message: ("finish", message.job))
-    watch(_Feeding, "_put_of", lambda row, _chunks: ("feed", row.job))
+    watch(_Feeding, "_put_of", lambda row, *_: ("feed", row.job))
     watch(Outgoing, "send", _ordered)
     watch(SeatFlows, "sell", lambda bodies: ("sell", _name(bodies[0])))
     watch(Registration, "hear", lambda bodies: ("hear", _name(bodies[0])))

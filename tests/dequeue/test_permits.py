@@ -8,9 +8,9 @@ from hypothesis import given, strategies as st
 
 from shared.clock import SystemClock
 from shared.dequeue.drain import LOOKS_EVERY, PATIENCE, Drain, Drained
-from shared.dequeue.permits import Notifier, Notify, Put, SlotPlan, Spare, TopUp, When, choose_slots
+from shared.dequeue.permits import WAKES_EVERY, Notifier, Notify, Put, SlotPlan, Spare, TopUp, Wakes, When, choose_slots
 from shared.dequeue.receiving import HandlingTime
-from shared.errors import StorageUnavailableError
+from shared.errors import PutOffError, StorageUnavailableError
 from shared.messages import MOST_OF_A_FLEET, Permit, decode_permit, encode_permit
 from shared.topology import GUARD
 from tests.dequeue.memory_queue import ManualClock, MemoryQueue
@@ -135,6 +135,38 @@ def test_a_permit_drains_the_queue_and_is_given_up():
     assert stage.drain().run(Permit(slot=0, depth=100, tasks=50)) is Drained.GAVE_UP
     assert len(set(stage.handled)) == 100
     assert (stage.slots.list_held(), stage.bus.sent) == (frozenset(), [])
+
+
+def test_a_permit_comes_when_messages_that_hide_come_again():
+    """One for all within a second. By then no task may be here, and the tick would find them a minute later."""
+    stage, waits, sent = Stage(tasks=1), {b"0": 30, b"1": 30, b"2": 7}, []
+
+    def refuse(delivery):
+        stage.handle(delivery)
+        raise PutOffError(waits[delivery.body])
+
+    stage.put(3)
+    drain = replace(
+        stage.drain(refuse, wakes=Wakes(stage.clock.monotonic)),
+        send=lambda permits, seconds: sent.append((permits, seconds)),
+    )
+    assert drain.run(Permit(slot=2, depth=3, tasks=1)) is Drained.GAVE_UP
+    assert len(stage.handled) == 3
+    once = [Permit(slot=2, depth=1, tasks=1)]
+    assert sent == [(once, 31), (once, 8)]
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 5)), max_size=50))
+def test_each_message_that_hides_has_a_permit_within_a_second_after_it(hides):
+    """However many there are, and whenever."""
+    clock, permits, comes = ManualClock(), [], []
+    wakes = Wakes(clock.monotonic)
+    for seconds, later in hides:
+        clock.advance(later)
+        comes.append(clock.monotonic() + seconds)
+        if (delay := wakes.delay(seconds)) is not None:
+            permits.append(clock.monotonic() + delay)
+    assert all(any(-1e-6 <= at - one <= WAKES_EVERY + 1e-6 for at in permits) for one in comes)
 
 
 def test_a_permit_that_comes_for_nothing_costs_one_empty_receive():

@@ -29,7 +29,20 @@ def test_a_room_that_comes_new_is_served_first_also_beside_a_room_with_long_chun
     ring, flood = Ring(), [job("flood", 400, 2.0)]
     assert ring.choose({"a": flood}, 5) == [Choice("flood", 5)]
     found = ring.choose({"a": flood, "b": [job("tiny", 1, 10.0)]}, 3)
-    assert found == [Choice("tiny", 1), Choice("flood", 2)]
+    assert found == [Choice("tiny", 1, is_first=True), Choice("flood", 2)]
+
+
+def test_a_room_that_comes_gets_a_chunk_beside_a_full_window_once_and_the_others_nothing():
+    """Nor does a room that may have nothing keep the window open for others."""
+    rooms = {"a": [job("flood", 400, 2.0)]}
+    ring = Ring()
+    ring.choose(rooms, 5)
+    rooms |= {"b": [job("other", 400, 0.1)], "c": [job("tiny", 1, 0.1)], "d": [job("held", 9)]}
+    held = {"d": Terms(most=0)}
+    assert ring.choose(rooms, -40, held) == [Choice("tiny", 1, is_first=True), Choice("other", 1, is_first=True)]
+    for _ in range(9):
+        assert sum(one.chunks for one in ring.choose(rooms, -40, held)) <= 1
+    assert not ring.choose(rooms, -40, held)
 
 
 def test_rooms_share_by_seconds_of_work_and_not_by_chunks():
@@ -57,7 +70,7 @@ def test_debts_end_with_idleness():
     ring, flood = Ring(), [job("flood", 400)]
     ring.choose({"a": flood, "b": [job("b1", 1, 10.0)]}, 2)
     ring.choose({"a": flood}, 4)
-    assert ring.choose({"a": flood, "b": [job("b2", 1, 10.0)]}, 1) == [Choice("b2", 1)]
+    assert ring.choose({"a": flood, "b": [job("b2", 1, 10.0)]}, 1) == [Choice("b2", 1, is_first=True)]
 
 
 def test_inside_a_room_small_jobs_pass_a_large_one_and_equal_ones_end_one_after_the_other():
@@ -179,7 +192,8 @@ def test_a_room_at_its_limit_gets_nothing_and_keeps_its_place():
 def test_all_rooms_at_their_limits_leave_the_window_free():
     """Nothing is chosen for its sake."""
     rooms = {name: [job(name, 400)] for name in "ab"}
-    assert Ring().choose(rooms, 100, {"a": Terms(most=3), "b": Terms(most=0)}) == [Choice("a", 3)]
+    found = Ring().choose(rooms, 100, {"a": Terms(most=3), "b": Terms(most=0)})
+    assert found == [Choice("a", 1, is_first=True), Choice("a", 2)]
 
 
 def test_an_urgent_job_runs_ahead_by_a_share_of_its_rooms_part():

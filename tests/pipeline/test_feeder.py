@@ -12,9 +12,10 @@ from shared.concurrency import Decision, parse
 from shared.concurrency.fleet import FleetChange, RulesInForce, Worker
 from shared.errors import StorageUnavailableError
 from shared.ledger.records import JobState
+from shared.messages import decode
 from shared.operating import explain_pace
 from shared.pipeline import start
-from shared.pipeline.feeding.fair import HUNGRY, LEAST_WINDOW, LONGEST_REST
+from shared.pipeline.feeding.fair import HUNGRY, LEAST_WINDOW, LONGEST_REST, SHORTEST_REST
 from shared.pipeline.feeding.feed import LEAST_PAUSE, Fed, _Feeding
 from shared.pipeline.feeding.ready import ReadyTable
 from shared.topology import rooms, submission_queue
@@ -41,6 +42,12 @@ def accept(app, room, job, items):
     """Submit a job, and accept it without working on it."""
     app.submit(job, items, room)
     app.deliver(submission_queue(room))
+
+
+def accept_behind(app, room, job):
+    """Accept a job of one chunk, by a process that has read that others wait."""
+    assert app.app.stages.tasks.following.view_feed(0.0)
+    accept(app, room, job, 1)
 
 
 def test_a_job_that_does_not_fit_runs_to_its_end_by_the_feeder(app):
@@ -75,15 +82,17 @@ def test_a_job_that_came_is_put_before_the_chunks_of_a_flood(app, monkeypatch):
     """Those of the flood are ready. In the same round they would be on the queue before its row is read."""
     seen, put_of = [], _Feeding._put_of
 
-    def watched(feeding, row, chunks):
+    def watched(feeding, row, *chunks):
         seen.append(("begin", row.job))
-        put_of(feeding, row, chunks)
+        put_of(feeding, row, *chunks)
         seen.append(("end", row.job))
 
     def rest(_seconds):
         if not seen.count(("end", "beta~late")):
             seen.clear()
             accept(app, "beta", "late", 1)
+            # The window has place for chunks of the flood too.
+            app.go_on(0.0)
             app.go_on(0.0)
             app.clock.advance(seconds=1)
         else:
@@ -95,26 +104,66 @@ def test_a_job_that_came_is_put_before_the_chunks_of_a_flood(app, monkeypatch):
     assert seen[:3] == [("begin", "beta~late"), ("end", "beta~late"), ("begin", "alpha~flood")]
 
 
+def test_a_room_that_comes_while_the_feeder_rests_has_a_round_at_once(app, monkeypatch):
+    """A look is one request, and a round reads each queue. Without a room that came, the rest goes on."""
+    accept(app, "alpha", "flood", 400)
+    rests, seen, count_free = [], [], _Feeding._count_free
+
+    def counted(feeding):
+        seen.append(feeding)
+        return count_free(feeding)
+
+    def rest(seconds):
+        app.clock.advance(seconds=seconds)
+        rests.append((seconds, len(seen)))
+        if len(rests) == 2:
+            accept_behind(app, "beta", "late")
+        if len(rests) == 3:
+            app.feeder.stop.set()
+
+    monkeypatch.setattr(_Feeding, "_count_free", counted)
+    assert replace(app.feeder, pause=rest).follow() is Fed.HANDED_OVER
+    assert rests[:3] == [(SHORTEST_REST, 1), (SHORTEST_REST, 1), (SHORTEST_REST, 2)]
+    assert app.read("late", "beta").dispatch_cursor == 1
+
+
+def test_tasks_take_the_chunk_of_a_room_that_came_before_those_on_the_queues(app):
+    """By the receipt of its put. It lies on the queue too, for the tasks of other processes."""
+    accept(app, "alpha", "flood", 400)
+    own, taken = app.app.stages.tasks.own, []
+
+    def rest(seconds):
+        app.clock.advance(seconds=seconds)
+        taken.append(own.take())
+        if len(taken) == 1:
+            accept_behind(app, "beta", "late")
+        if len(taken) == 3:
+            app.feeder.stop.set()
+
+    assert replace(app.feeder, pause=rest).follow() is Fed.HANDED_OVER
+    # The flood has not had its turn yet, so it is as new, and it comes after the smaller one.
+    assert [decode(held.delivery.body).job for held in taken if held] == ["beta~late", "alpha~flood"]
+
+
 def test_the_feeder_rests_from_the_begin_of_one_round_to_that_of_the_next(app):
     """What the puts of a round take is no longer rest. But it rests."""
     accept(app, "alpha", "flood", 400)
-    rests = []
-
-    takes = [0.5, 5.0, 0.0]
+    rests, takes = [], [0.5, 5.0, 0.0]
 
     def depth():
         app.clock.advance(seconds=takes[len(rests)])
+        rests.append(0.0)
+        if len(rests) == len(takes):
+            app.feeder.stop.set()
         return 0
 
     def rest(seconds):
-        rests.append(seconds)
+        rests[-1] += seconds
         app.clock.advance(seconds=seconds)
-        if len(rests) == 2:
-            app.feeder.stop.set()
 
     slow = SimpleNamespace(depth=depth, peek=lambda: HUNGRY)
     assert replace(app.feeder, pause=rest, queues=[slow]).follow() is Fed.HANDED_OVER
-    assert rests == [LONGEST_REST - takes[0], LEAST_PAUSE]
+    assert rests == [LONGEST_REST - takes[0], LEAST_PAUSE, 0.0]
 
 
 def test_a_job_says_that_it_waits_for_its_turn(app):
@@ -285,6 +334,7 @@ def test_what_was_put_without_an_answer_is_put_again_with_the_mark(app, hands_ov
     if hands_over:
         assert replace(feeder, patience=0.0).follow() is Fed.HANDED_OVER
         assert rows(app)[1].is_noted is False
+        assert len(app.deliver("work-00")) < len(left)
     assert app.read("large").dispatch_cursor == 64
     assert feeder.follow() is Fed.EMPTY
     assert sent == [*((chunk, False) for chunk in left), *((chunk, True) for chunk in left)]
@@ -338,7 +388,7 @@ def feed_slowly(app, seen):
 
     def rest(_seconds):
         seen.append(chunks_on_queue(app))
-        app.clock.advance(seconds=0.5)
+        app.clock.advance(seconds=0.25)
         if not len(seen) % 2:
             app.go_on(0.0)
 

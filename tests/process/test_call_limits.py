@@ -8,6 +8,7 @@ import pytest
 
 from shared.azure.connections import Connections
 from shared.clock import SystemClock
+from shared.dequeue import redeliver_after
 from shared.dequeue.permits import BlobSlots
 from shared.errors import NoSlotError, StorageUnavailableError, WorkloadsRefusedError
 from shared.grammar import MOST_CALLS, Rate, read_rate
@@ -207,6 +208,24 @@ def test_one_chunk_is_inside_one_waits_and_a_third_is_delivered_again():
     # It has the lots of the first one.
     assert second == [requests]
     assert fleet.lots.list_leased_lots("bank") == frozenset()
+
+
+def test_chunks_that_were_sent_away_come_again_one_after_the_other():
+    """As often as one has been inside, and within half a minute: else tasks would find none when the next may enter."""
+    fleet = Fleet()
+    limits = fleet.process(waits=0)
+    with limits.pace(fleet.workload):
+        fleet.clock.advance(seconds=12)
+    with limits.pace(fleet.workload):
+        sent_away = [refused_for(limits, fleet.workload) for _ in range(4)]
+    assert sent_away == [12, 24, 30, 30]
+
+
+def refused_for(limits, workload):
+    """Return after how many seconds a chunk comes again that may not enter."""
+    with pytest.raises(NoSlotError) as refused, limits.pace(workload):
+        pytest.fail("it began")
+    return redeliver_after(refused.value, 1)
 
 
 def test_a_second_chunk_does_not_wait_for_ever():

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from math import inf
+from math import ceil, inf
 from random import SystemRandom
 from threading import Lock
 from typing import Final, Protocol
@@ -36,6 +36,8 @@ _LOOKS_EVERY, _PATIENCE = 2.0, 20.0
 _GIVES_EVERY, _RESTS = 10.0, 3.0
 #: Distances between calls for which a lot is kept at least.
 _CALLS_KEPT: Final = 4
+#: Seconds that a chunk is taken to be inside before one was, and the longest after which one comes again.
+_ASSUMED, _LONGEST = 5.0, 30.0
 #: Seconds for which a second chunk waits for the first one, and the longest of a wait after which it is seen that it is over.
 _WAITS, _STEP = 30.0, 1.0
 
@@ -189,10 +191,14 @@ class _Limit:
 
 @dataclass(slots=True)
 class _Door:
-    """Lets one chunk in, and a second one wait."""
+    """Lets one chunk in, and a second one wait. Others come again one after the other, as often as one has been inside."""
 
     #: The limit, for a person.
     _named: str
+    _monotonic: Callable[[], float]
+    #: Seconds that the last chunk was inside, and the moment at which the last of those that were sent away comes again.
+    _took: float = _ASSUMED
+    _comes_at: float = -inf
     _inside: Lock = field(default_factory=Lock)
     _counting: Lock = field(default_factory=Lock)
     _here: int = 0
@@ -201,17 +207,15 @@ class _Door:
     def enter(self, seconds: float, leave: Callable[[], object]) -> Iterator[None]:
         """Be inside. `leave` is called at the end, unless another one waits."""
         if not self._count_in():
-            raise NoSlotError(
-                "two chunks with this limit are here already; this one is delivered again", waits_for=self._named
-            )
+            raise self._refuse("two chunks with this limit are here already")
         has_entered = False
         try:
             has_entered = self._inside.acquire(timeout=seconds)
             if not has_entered:
-                raise NoSlotError(
-                    "a chunk with this limit runs here; this one is delivered again", waits_for=self._named
-                )
+                raise self._refuse("a chunk with this limit runs here")
+            began = self._monotonic()
             yield
+            self._took = self._monotonic() - began
         finally:
             with self._counting:
                 self._here -= 1
@@ -220,6 +224,13 @@ class _Door:
                 if is_last:
                     leave()
                 self._inside.release()
+
+    def _refuse(self, found: str) -> NoSlotError:
+        with self._counting:
+            now = self._monotonic()
+            self._comes_at = min(max(now, self._comes_at) + self._took, now + _LONGEST)
+            seconds = ceil(max(1.0, self._comes_at - now))
+        return NoSlotError(f"{found}; this one is delivered again", waits_for=self._named, seconds=seconds)
 
     def _count_in(self) -> bool:
         with self._counting:
@@ -296,5 +307,5 @@ class CallLimits:
         with self._making:
             if name not in self._known:
                 limit = _Limit(name, rate, self._lots, self._clock.monotonic, self._pause)
-                self._known[name] = _Door(f"the limit {name} ({rate})"), limit
+                self._known[name] = _Door(f"the limit {name} ({rate})", self._clock.monotonic), limit
             return self._known[name]

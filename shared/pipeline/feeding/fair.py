@@ -65,6 +65,8 @@ class Choice(NamedTuple):
 
     job: str
     chunks: int
+    #: Whether their room came beside others: tasks take them before what is on the queues already.
+    is_first: bool = False
 
 
 @dataclass(slots=True)
@@ -80,6 +82,8 @@ class Ring:
     _turn: str | None = None
     #: Of each room that was new: the rooms that must have had their turn before it is new again.
     _known: dict[str, set[str]] = field(default_factory=dict)
+    #: Whether jobs of several rooms wait.
+    _has_others: bool = False
     #: Of each room: whether its next chunk is one of a small job.
     _takes_small: dict[str, bool] = field(default_factory=dict)
 
@@ -93,6 +97,10 @@ class Ring:
         listed = {room: [one for one in jobs if one.left] for room, jobs in rooms.items()}
         choosing = _Choosing({room: jobs for room, jobs in listed.items() if jobs}, free, terms or {})
         self._join(choosing.left)
+        self._has_others = len(self._new) + len(self._ring) > 1
+        if self._has_others:
+            # A chunk of each that came goes beside a full window. None comes anew before the others had their turn.
+            choosing.free = max(free, sum(map(choosing.has_room, self._new)))
         self._take_ahead(choosing)
         while (
             choosing.is_open and (room := next(filter(choosing.may_take, (*self._new, *self._ring)), None)) is not None
@@ -103,9 +111,9 @@ class Ring:
                 self._take(room, choosing)
             if not choosing.has_room(room) or self._credit[room] <= 0:
                 self._end_turn(room, has_more=room in choosing.left)
-        return [Choice(job, len(list(chunks))) for job, chunks in groupby(choosing.chosen)]
+        return [Choice(job, len(list(chunks)), is_first) for (job, is_first), chunks in groupby(choosing.chosen)]
 
-    def _join(self, left: Mapping[str, object]) -> None:
+    def _join(self, left: Mapping[str, Iterable[WaitingJob]]) -> None:
         """Take in the rooms that came, and take out those that have nothing left."""
         self._new = [room for room in self._new if room in left]
         self._ring = [room for room in self._ring if room in left]
@@ -116,6 +124,9 @@ class Ring:
         came = [room for room in left if room not in self._new and room not in self._ring]
         self._ring += [room for room in came if room in self._known]
         self._new += [room for room in came if room not in self._known]
+        # A flood that has not had its turn yet is new too.
+        work = {room: sum(job.left * job.seconds for job in left[room]) for room in self._new}
+        self._new.sort(key=lambda room: (room != self._turn, work[room]))
 
     def _take_ahead(self, choosing: "_Choosing") -> None:
         """Take chunks of urgent jobs, as far as their rooms may run ahead."""
@@ -140,7 +151,7 @@ class Ring:
         self._takes_small[room] = not takes_small
         job = next((one for one in jobs if one.put < FEW), jobs[0]) if takes_small else jobs[0]
         self._credit[room] -= job.seconds
-        choosing.take(room, job)
+        choosing.take(room, job, is_first=self._has_others and room in self._new)
 
     def _end_turn(self, room: str, *, has_more: bool) -> None:
         self._turn = None
@@ -168,7 +179,8 @@ class _Choosing:
     left: dict[str, list[WaitingJob]]
     free: int
     terms: Mapping[str, Terms]
-    chosen: list[str] = field(default_factory=list)
+    #: The job of each chunk, and whether its room has just come.
+    chosen: list[tuple[str, bool]] = field(default_factory=list)
     _taken: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -188,9 +200,9 @@ class _Choosing:
         """Check whether a chunk of this room may be chosen now."""
         return self.is_open and self.has_room(room)
 
-    def take(self, room: str, job: WaitingJob) -> None:
+    def take(self, room: str, job: WaitingJob, *, is_first: bool = False) -> None:
         """Choose the next chunk of a job."""
-        self.chosen.append(job.job)
+        self.chosen.append((job.job, is_first))
         self._taken[room] += 1
         job.left, job.put = job.left - 1, job.put + 1
         if not job.left:
@@ -267,6 +279,13 @@ def next_rest(queues: int, pace: FleetPace, *, is_dry: bool = False) -> float:
         return SHORTEST_REST
     cheap = OF_THE_CHUNKS * (1 + 2 * queues) * pace.chunk / max(1, pace.in_work)
     return min(max(SHORTEST_REST, cheap), max(LONGEST_REST, pace.chunk / 2))
+
+
+def next_look(pace: FleetPace) -> float:
+    """Return the seconds until the feeder checks again whether a room has come, by one request."""
+    # Without a report, nothing is known of the chunks.
+    cheap = OF_THE_CHUNKS * pace.chunk / pace.in_work if pace.in_work else 0.0
+    return min(max(SHORTEST_REST, cheap), LONGEST_REST)
 
 
 def part_of(window: int, weight: int, weights: int) -> int:

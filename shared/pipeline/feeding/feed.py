@@ -22,7 +22,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from math import inf
+from math import ceil, inf
 from threading import Event, Lock
 from typing import Final, Protocol
 
@@ -46,6 +46,7 @@ from shared.pipeline.feeding.fair import (
     WaitingJob,
     agree_terms,
     count_hidden,
+    next_look,
     next_rest,
     next_window,
     spread_hidden,
@@ -64,6 +65,8 @@ CALLS_AGAIN: Final = 15.0
 NOTED_EVERY: Final = 5.0
 #: Seconds between two rounds at least, however long the puts of one take.
 LEAST_PAUSE: Final = SHORTEST_REST / 2
+#: Seconds that the puts of a round take. A room that comes meanwhile waits for their end.
+PUTS_TAKE: Final = 1.0
 #: Chunk messages that are kept enclosed, of all jobs: 64 KiB each.
 MOST_KEPT: Final = 1_000
 
@@ -243,8 +246,10 @@ class _Feeding:
         self._speeds: dict[str, float] = {}
         self._since, self._noted_at = feeder.clock.now(), -inf
         self._depth, self._depth_at, self._put = 0, feeder.clock.monotonic(), 0
-        #: Whether tasks wait for the next round.
-        self._is_dry = False
+        #: Whether tasks wait for the next round, and whether this one had no time for all that fits.
+        self._is_dry = self._is_cut = False
+        #: Chunks put in a second. A job of one chunk takes as many requests as one of a hundred.
+        self._rate = inf
         #: Messages that hide after a failure, as the queues showed it.
         self._hidden = 0
         self._lock = Lock()
@@ -263,9 +268,32 @@ class _Feeding:
             except StorageUnavailableError as error:
                 tell(events.FEEDER_FAILED, error=describe_error(error), at=place(error))
             # From the begin of one round to that of the next: tasks take what is put while a round puts the rest.
-            rest = began + next_rest(len(feeder.queues), self._pace(), is_dry=self._is_dry) - feeder.clock.monotonic()
-            feeder.pause(max(LEAST_PAUSE, rest))
+            if not self._is_cut:
+                self._rest(began)
         return Fed.LOST
+
+    def _rest(self, began: float) -> None:
+        """Rest until the next round is due, or until a room has come."""
+        feeder, pace = self._feeder, self._pace()
+        took = feeder.clock.monotonic() - began
+        left = max(LEAST_PAUSE, next_rest(len(feeder.queues), pace, is_dry=self._is_dry) - took)
+        part = min(left, max(LEAST_PAUSE, next_look(pace) - took))
+        feeder.pause(part)
+        while (left := left - part) > 0 and not self._has_come():
+            feeder.pause(part := min(left, next_look(pace)))
+
+    def _has_come(self) -> bool:
+        """Check whether jobs wait in a room that had none."""
+        try:
+            found = self._feeder.ready.rooms()
+        except StorageUnavailableError as error:
+            tell(events.FEEDER_FAILED, error=describe_error(error), at=place(error))
+            return False
+        # A room without a job is forgotten by the next round, unless it has another ETag since.
+        return any(
+            (room := self._rooms.get(name)) is None or (not room.jobs and room.etag != etag)
+            for name, etag in found.items()
+        )
 
     def _hand_over(self) -> Fed:
         for one in list(self._underway.values()):
@@ -295,9 +323,11 @@ class _Feeding:
         self._remove_done()
         waiting = self._list_waiting()
         is_due, left = self._note_row(waiting), sum(job.left for jobs in waiting.values() for job in jobs)
+        self._is_cut = False
         if left:
-            free = self._count_free()
-            choices = self._ring.choose(waiting, free, self._agree_terms(waiting))
+            free, most = self._count_free(), max(LEAST_WINDOW // 2, self._rate * PUTS_TAKE)
+            choices = self._ring.choose(waiting, ceil(min(free, most)), self._agree_terms(waiting))
+            self._is_cut = free > most and sum(one.chunks for one in choices) >= most
             # Rounds in which nothing may be put are no reason to hurry.
             self._is_dry = self._is_dry and bool(choices)
             # Tasks that find nothing go, also while puts are slower than they.
@@ -411,37 +441,46 @@ class _Feeding:
         return self._window - depth + self._hidden
 
     def _put_chosen(self, choices: Sequence[Choice]) -> None:
-        chunks: Counter[str] = Counter()
+        chunks, first = Counter[str](), Counter[str]()
         for choice in choices:
             chunks[choice.job] += choice.chunks
+            first[choice.job] += choice.chunks * choice.is_first
         rows = {one.job: one for room in self._rooms.values() for one in room.jobs.values()}
         # A job that came is read before its first put, and the messages of others are ready: they would pass it.
         came = [job for job, number in chunks.items() if number <= FEW and job not in self._underway]
-        for jobs in (came, [job for job in chunks if job not in came]):
+        sooner = [job for job in came if first[job]]
+        began, put = self._feeder.clock.monotonic(), self._put
+        for jobs in (sooner, [job for job in came if not first[job]], [job for job in chunks if job not in came]):
             with ThreadPoolExecutor(self._feeder.parallel) as pool:
                 # Each in a copy of this context, so that its requests are counted for its job.
                 for job in jobs:
-                    pool.submit(copy_context().run, self._try_put, rows[job], chunks[job])
+                    pool.submit(copy_context().run, self._try_put, rows[job], chunks[job], first[job])
+        if (took := self._feeder.clock.monotonic() - began) > 0 and self._put > put:
+            self._rate = (self._put - put) / took
 
-    def _try_put(self, row: ReadyJob, chunks: int) -> None:
+    def _try_put(self, row: ReadyJob, chunks: int, first: int) -> None:
         """Put chunks of one job. A fault of its own is no reason to stop the others."""
         try:
             with counting():
-                self._put_of(row, chunks)
+                self._put_of(row, chunks, first)
         except StorageUnavailableError as error:
             tell(events.FEEDER_FAILED, error=describe_error(error), at=place(error))
         except Exception as error:  # noqa: BLE001 - its row goes, and the tick looks after the job
             tell(events.JOB_NEGLECTED, pointer=row.job, error=describe_error(error), at=place(error))
             self._end(row)
 
-    def _put_of(self, row: ReadyJob, chunks: int) -> None:
+    def _put_of(self, row: ReadyJob, chunks: int, first: int) -> None:
+        """Put so many chunks of a job. Tasks take the first of them before what is on the queues already."""
         underway = self._underway.get(row.job)
         if underway is None or underway.is_halted:
             underway = self._open(row)
         if underway is None:
             self._end(row)
             return
-        self._put_up_to(row, underway, min(underway.at + chunks, len(underway.chunks)))
+        end = min(underway.at + chunks, len(underway.chunks))
+        if first:
+            self._put_up_to(row, underway, min(underway.at + first, end), is_first=True)
+        self._put_up_to(row, underway, end)
         if not underway.left:
             self._note(underway)
         if underway.is_halted and may_feed(underway.job):
@@ -453,14 +492,16 @@ class _Feeding:
             # It was paused meanwhile. A resume writes its row again.
             self._end(row)
 
-    def _put_up_to(self, row: ReadyJob, underway: _Underway, end: int) -> None:
+    def _put_up_to(self, row: ReadyJob, underway: _Underway, end: int, *, is_first: bool = False) -> None:
         """Put up to this place in the chunks of a job, or stop where a note says that it is halted."""
         while underway.at < end:
             if not underway.messages:
                 underway.messages = self._prepare(underway)
             part = underway.messages[: end - underway.at]
             try:
-                underway.throttle, put_until = self._feeder.dispatcher.put(underway.job, part, underway.throttle)
+                underway.throttle, put_until = self._feeder.dispatcher.put(
+                    underway.job, part, underway.throttle, is_first=is_first
+                )
             except StorageUnavailableError:
                 # A put without an answer may have taken effect, so these messages are made again, with the mark.
                 underway.again_to, underway.messages = max(underway.again_to, underway.at + len(part)), []
