@@ -3,12 +3,12 @@
 from tests.faults import campaign, requests
 
 
-def test_every_scenario_sends_the_requests_that_are_written_down(in_memory, stride):
+def test_every_scenario_sends_the_requests_that_are_written_down(in_memory, is_usual):
     """Method, entity and order; a change that is meant is written by `python -m tests.faults.requests`.
 
     In CI each one also goes on to its end, and nothing is lost or doubled; else single faults do so for some.
     """
-    recorded = campaign.recorded(list(campaign.BY_NAME), recovers=stride == 1)
+    recorded = campaign.recorded(list(campaign.BY_NAME), recovers=not is_usual)
     assert requests.differences(requests.read(), recorded) == []
     assert recorded.keys() == in_memory.keys()
 
