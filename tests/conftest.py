@@ -29,7 +29,7 @@ from tools.local.azurite.launcher import Azurite
 from tools.local.provision import provision
 from tools.local.stack import StackOptions, settings_for, start_host
 
-#: Examples of a property: each run has others, most of them in CI.
+#: Examples of a property that sets no number: in a usual run, and in one of everything.
 EXAMPLES = {False: 30, True: 100}
 shorten_pauses()
 # Until all tests are imported there is hardly any garbage, and each collection visits more than the one before.
