@@ -35,7 +35,7 @@ def walk(start, canonical, look):
 
 @cache
 def spelt(value):
-    """Return how a value is written: by that any are sorted. There are few, and writing them took half of a search."""
+    """Return how a value is written: by that any are sorted. There are few, so each is written once."""
     return repr(value)
 
 
