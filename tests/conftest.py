@@ -4,6 +4,7 @@ import gc
 import json
 import logging
 import multiprocessing
+from functools import partial
 
 import hypothesis
 import pytest
@@ -11,6 +12,7 @@ from functions_local_host.plan import WORKERS
 from servicebus_local.launcher import Broker
 
 from shared.topology import topology
+from tests import left_out
 from tests.left_out import (  # noqa: F401 - pytest looks for its hooks here
     add_option,
     is_whole,
@@ -27,9 +29,8 @@ from tools.local.azurite.launcher import Azurite
 from tools.local.provision import provision
 from tools.local.stack import StackOptions, settings_for, start_host
 
-# How long one example takes says how busy the machine is, and nothing about the code.
-hypothesis.settings.register_profile("sluice", deadline=None)
-hypothesis.settings.load_profile("sluice")
+#: Examples of a property that sets no number: in a usual run, and in one of everything.
+EXAMPLES = {False: 30, True: 100}
 shorten_pauses()
 # Until all tests are imported there is hardly any garbage, and each collection visits more than the one before.
 gc.disable()
@@ -57,7 +58,11 @@ class _FailureLines:
 
 
 def pytest_sessionstart(session):
-    """Have the process that a person looks at name failures."""
+    """Say how many examples a property has, and have the process that a person looks at name failures."""
+    # How long one example takes says how busy the machine is, and nothing about the code.
+    examples = EXAMPLES[is_whole(session.config)]
+    hypothesis.settings.register_profile("sluice", deadline=None, max_examples=examples)
+    hypothesis.settings.load_profile("sluice")
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None and not hasattr(session.config, "workerinput"):
         session.config.pluginmanager.register(_FailureLines(terminal))
@@ -83,6 +88,14 @@ def forgotten_sockets():
 
 
 @pytest.fixture
+def without_garbage_collection():
+    """A search makes nothing cyclic, and collecting among a million tuples takes up to as long as the search."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.fixture
 def told(caplog):
     """What the app tells: a function that returns the fields of each line of an event, in order."""
     caplog.set_level(logging.INFO, "sluice")
@@ -95,9 +108,15 @@ def told(caplog):
 
 
 @pytest.fixture
-def stride(pytestconfig):
-    """How far the points of a fault are apart: every tenth is tried, and each one in CI."""
-    return 1 if is_whole(pytestconfig) else 10
+def is_usual(pytestconfig):
+    """Whether this run leaves out what is for CI."""
+    return not is_whole(pytestconfig)
+
+
+@pytest.fixture
+def some(request):
+    """A function that returns those of an enumeration that this run tries: every tenth, or in CI a drawn fifth."""
+    return partial(left_out.some, request.config, request.node.nodeid)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,12 @@
-"""What `make test` leaves out, and says so at its end. `--all` runs it too, and so does whoever names a path."""
+"""What `make test` leaves out, and says so at its end. `--all` runs it too, and so does whoever names a path.
+
+Of the longest enumerations `--all` tries a drawn part in each run. Whoever names their path tries all of it.
+"""
 
 from collections import Counter
+from datetime import UTC, datetime
 from functools import cache
+from zlib import crc32
 
 import pytest
 
@@ -52,13 +57,21 @@ LEFT_OUT = {
         "starts a stack of its own; test_app.py and test_pipeline.py run",
     ),
 }
+#: Of a long enumeration: one in so many in a usual run, and in one of everything. The second divides no number of modes of faults, so
+#: that each mode is drawn.
+USUAL, DRAWN = 10, 5
 _COUNTS = pytest.StashKey[Counter]()
 _IS_WHOLE = pytest.StashKey[bool]()
+#: By what a run of everything draws; empty where nothing is drawn.
+_SEED = pytest.StashKey[str]()
 
 
 def add_option(parser):
-    """Add `--all`."""
+    """Add `--all` and `--drawn`."""
     parser.addoption("--all", action="store_true", help="run what is left out otherwise, as CI does")
+    parser.addoption(
+        "--drawn", metavar="SEED", help="draw of long enumerations what another run drew: its end says by what"
+    )
 
 
 def is_whole(config):
@@ -67,9 +80,23 @@ def is_whole(config):
 
 
 def every_tenth(table):
-    """Return the rows of a table of faults as parameters: every tenth runs always, and all of them in CI."""
-    rest = pytest.mark.ci("every tenth row of a table of faults runs, and these are the others")
-    return [pytest.param(*row, marks=() if number % 10 == 0 else rest) for number, row in enumerate(table)]
+    """Return the rows of a table of faults as parameters: every tenth runs always, and in CI a drawn part of the others."""
+    rest = pytest.mark.ci("every tenth row of a table of faults runs, and these are the others", is_drawn=True)
+    return [pytest.param(*row, marks=() if number % USUAL == 0 else rest) for number, row in enumerate(table)]
+
+
+def some(config, name, points):
+    """Return those of an enumeration that this run tries."""
+    points = list(points)
+    if not is_whole(config):
+        return points[::USUAL]
+    if not (seed := config.stash[_SEED]):
+        return points
+    return points[_lot(seed, name) % min(DRAWN, len(points)) :: DRAWN]
+
+
+def _lot(seed, name):
+    return crc32(f"{seed} {name}".encode())
 
 
 def pytest_configure(config):
@@ -77,15 +104,18 @@ def pytest_configure(config):
     is_named = config.args_source is pytest.Config.ArgsSource.ARGS
     if config.getoption("--all") and not is_named:
         config.args += PACKAGES
-    decided = getattr(config, "workerinput", {}).get("is_whole", is_named or config.getoption("--all"))
-    config.stash[_IS_WHOLE] = decided
+    decided = {
+        "is_whole": is_named or config.getoption("--all"),
+        "seed": "" if is_named else config.getoption("--drawn") or datetime.now(UTC).date().isoformat(),
+    } | getattr(config, "workerinput", {})
+    config.stash[_IS_WHOLE], config.stash[_SEED] = decided["is_whole"], decided["seed"]
     config.stash[_COUNTS] = Counter()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node):
     """Tell a worker what was decided."""
-    node.workerinput["is_whole"] = node.config.stash[_IS_WHOLE]
+    node.workerinput |= {"is_whole": node.config.stash[_IS_WHOLE], "seed": node.config.stash[_SEED]}
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -95,20 +125,22 @@ def pytest_ignore_collect(collection_path, config):
 
 def pytest_collection_modifyitems(config, items):
     """Leave out the tests that are for CI; a whole run begins with their files, which take longest and wait most."""
-    if config.stash[_IS_WHOLE]:
-        slow = {item.path for item in items if item.get_closest_marker("ci") or _is_left_out(item.path)}
-        items.sort(key=lambda item: item.path not in slow)
-        return
-    kept = []
+    is_whole_run, seed = config.stash[_IS_WHOLE], config.stash[_SEED]
+    slow, kept = set(), []
     for item in items:
-        if _is_left_out(item.path):
-            # No hook of this folder is called for a path outside of it.
-            continue
-        if (marker := item.get_closest_marker("ci")) is None:
-            kept.append(item)
+        marker = item.get_closest_marker("ci")
+        if marker or _is_left_out(item.path):
+            slow.add(item.path)
+        if is_whole_run:
+            is_kept = not marker or not seed or not marker.kwargs or _lot(seed, item.nodeid) % DRAWN == 0
         else:
+            # No hook of this folder is called for a path outside of it.
+            is_kept = not marker and not _is_left_out(item.path)
+        if is_kept:
+            kept.append(item)
+        elif marker:
             config.stash[_COUNTS][marker.args[0]] += 1
-    items[:] = kept
+    items[:] = sorted(kept, key=lambda item: item.path not in slow) if is_whole_run else kept
 
 
 def pytest_sessionfinish(session):
@@ -125,16 +157,20 @@ def pytest_testnodedown(node):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    """Say what was left out and why."""
-    if config.stash[_IS_WHOLE]:
-        return
-    terminalreporter.section("left out; CI runs it, and `make test ARGS=--all`, and who names a path")
-    left_out = PACKAGES | LEFT_OUT
-    for why in dict.fromkeys(left_out.values()):
-        paths = [path for path, reason in left_out.items() if reason == why]
-        folders = ", ".join(dict.fromkeys(path.rpartition("/test_")[0] or path for path in paths))
-        terminalreporter.line(f"{sum(map(_files, paths))} files of {folders}: {why}")
-    for why, count in sorted(config.stash[_COUNTS].items()):
+    """Say what was left out and why, or by what a part was drawn."""
+    counts, seed = sorted(config.stash[_COUNTS].items()), config.stash[_SEED]
+    if not config.stash[_IS_WHOLE]:
+        terminalreporter.section("left out; CI runs it, and `make test ARGS=--all`, and who names a path")
+        left_out = PACKAGES | LEFT_OUT
+        for why in dict.fromkeys(left_out.values()):
+            paths = [path for path, reason in left_out.items() if reason == why]
+            folders = ", ".join(dict.fromkeys(path.rpartition("/test_")[0] or path for path in paths))
+            terminalreporter.line(f"{sum(map(_files, paths))} files of {folders}: {why}")
+    elif seed:
+        terminalreporter.section(
+            f'drawn by {seed}; `make test ARGS="--all --drawn {seed}"` draws the same; a path runs all'
+        )
+    for why, count in counts:
         terminalreporter.line(f"{count} tests: {why}")
 
 

@@ -238,7 +238,7 @@ def test_a_bus_that_is_busy_pushes_back_and_one_that_is_away_does_not(relay, con
             sender.send(to, [message()])
     assert connections.pushback.governors() == {}
     with (
-        ForkedBroker.start(entities(), operations_per_second=1) as broker,
+        ForkedBroker.start(entities(2, 0), operations_per_second=1) as broker,
         Relay(broker) as way,
         Connections(STORAGE, way.connection_string) as throttled,
         BusSender(throttled) as sender,

@@ -5,18 +5,16 @@ import random
 import pytest
 from azure.data.tables import TableServiceClient
 
-from tools.local.azurite.launcher import Azurite
-
 #: Numbers as texts sort otherwise in the index: all before the other texts, and by their value. Some hide in blanks.
 KEYS = ["1", "10", "2", "1e1", "-1", "Infinity", " 5", "\u00a05", "1a", "9a", "A", "a b", "e|0001", "e|0002", "e|0010"]
 KEYS += ["head", "i", "i|x", "it's", "process", "s", "zz", "~", "Ä"]
 
 
 @pytest.fixture(scope="module")
-def table():
+def table(azurite):
     """A table with each key in some partitions, and in few others."""
-    with Azurite.start() as azurite, TableServiceClient.from_connection_string(azurite.connection_string) as tables:
-        table = tables.create_table("found")
+    with TableServiceClient.from_connection_string(azurite.connection_string) as tables:
+        table = tables.create_table("quicklyfound")
         for partition in ("p", "10", "it's"):
             table.submit_transaction([("create", {"PartitionKey": partition, "RowKey": key}) for key in KEYS])
         for key in KEYS:

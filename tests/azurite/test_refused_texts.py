@@ -4,20 +4,15 @@ import pytest
 from azure.core.exceptions import HttpResponseError
 from azure.storage.queue import QueueClient
 
-from tools.local.azurite.launcher import Azurite
-
 #: The ends of each range, and one that a sender wrote as a reference.
 REFUSED = ["\x00", "\x08", "\x0b", "\x0c", "\x0e", "\x1b", "\x1f", "\ufffe", "\uffff"]
 TAKEN = "tab \t, line \n, delete \x7f, control \x85, private \ue000, last \ufffd, emoji \U0001f389, <&>"
 
 
 @pytest.fixture(scope="module")
-def queue():
-    """A queue of an Azurite of its own, whose client tries each request once."""
-    with (
-        Azurite.start() as azurite,
-        QueueClient.from_connection_string(azurite.connection_string, "texts", retry_total=0) as client,
-    ):
+def queue(azurite):
+    """A queue whose client tries each request once."""
+    with QueueClient.from_connection_string(azurite.connection_string, "texts", retry_total=0) as client:
         client.create_queue()
         yield client
 

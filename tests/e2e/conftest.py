@@ -36,7 +36,7 @@ def worker(request):
     return request.config.getoption("--worker")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def app_stack(host_kind, worker):
     """The app, running on a stack of its own: its ticks would decide beside tests of other folders.
 
@@ -50,7 +50,7 @@ def app_stack(host_kind, worker):
         yield stack
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def app_host(app_stack):
     """Its host."""
     return app_stack.host

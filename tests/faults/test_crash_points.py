@@ -38,9 +38,9 @@ def test_real_processes_killed_and_cut_off_on_azurite_leave_what_completes(crowd
     assert sum(tally.runs for tally in tallies) >= ON_AZURITE / 2
 
 
-def test_single_faults_in_memory_leave_what_completes(in_memory, stride):
-    """Faults of every mode, nearly all of them at the request that was recorded. In CI twice as many."""
-    tasks = spread(in_memory, IN_MEMORY // min(stride, 2))
+def test_single_faults_in_memory_leave_what_completes(in_memory, is_usual):
+    """Faults of every mode, nearly all of them at the request that was recorded. In CI four times as many."""
+    tasks = spread(in_memory, IN_MEMORY // (4 if is_usual else 1))
     tallies = tallied(tasks, in_memory)
     # Threads that fetch ids or read results beside the others may change places with them; no breach comes of it.
     missed = [line for tally in tallies for line in tally.missed]

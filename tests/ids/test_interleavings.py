@@ -97,12 +97,12 @@ def run_all(
 
 
 @pytest.mark.usefixtures("no_pauses")
-def test_two_writers_never_share_an_id_in_any_order_with_any_fault():
-    """No order of two writers' operations, with any fault at any of the first eight, yields an id twice."""
-    schedules = itertools.product(range(2), repeat=6)
-    cases = itertools.product(schedules, plans(range(8), list(Fault)))
+def test_two_writers_never_share_an_id_in_any_order_with_any_fault(is_usual: bool):  # noqa: FBT001 # a fixture
+    """No order of two writers' operations, with any fault at any of the first eight, in CI, yields an id twice."""
+    schedules, places = itertools.product(range(2), repeat=6), range(0, 8, 3 if is_usual else 1)
+    cases = itertools.product(schedules, plans(places, list(Fault)))
     runs = [run_ours(2, schedule, plan) for schedule, plan in cases]
-    assert len(runs) == 64 * 33
+    assert len(runs) == 64 * (1 + 4 * len(places))
     assert not [run for run in runs if run.has_duplicates]
     # Were every call refused, there would be nothing to find: most must succeed in spite of the fault.
     assert sum(len(run.ids) for run in runs) > 0.9 * len(runs) * 2 * CALLS

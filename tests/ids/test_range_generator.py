@@ -8,7 +8,7 @@ import threading
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from shared.azure import OptimisticStore
 from shared.errors import GeneratorClosedError, StorageUnavailableError, WaitExpiredError
@@ -58,7 +58,6 @@ def test_a_block_of_nothing_is_refused(count: int):
         generator.next_ids(count)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 700), max_size=40), st.integers(1, 50))
 def test_any_mix_of_single_ids_and_blocks_is_unique_and_leaves_no_hole(sizes: list[int], range_size: int):
     """Whatever is asked for in whatever order, no id comes twice, and a close explains every number not used."""

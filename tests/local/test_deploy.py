@@ -1,8 +1,12 @@
 """`make deploy` with an azd that only notes what it is asked: what is found before it, and what it is asked in which order."""
 
+import hashlib
 import json
+import os
 import shutil
 import subprocess
+import uuid
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +14,7 @@ import pytest
 from tests.own_returns import add_returns
 from tools.local import deploy, readme
 from tools.local.infra import checks, package
-from tools.local.paths import ROOT
+from tools.local.paths import ROOT, STACK
 
 SALES = "shared.workloads.billing:Billing,sales:Sales"
 #: What azd knows before and after the first deployment.
@@ -54,13 +58,26 @@ def checked_once(clone):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def installed_once(clone):
-    """The packages of the lock are the same in each upload. The project's files are copied anew for each."""
+def installed_once(clone, tmp_path_factory):
+    """The packages of the lock are the same in each upload, and in each run. The project's files are copied anew for each.
+
+    To compile them takes a quarter of a minute of CPU. tests/infra/test_package.py holds what is compiled.
+    """
     site, build = clone / package.UPLOAD / package.SITE, package.build_upload
 
     def build_upload(target, version, root, python):
         if not site.exists():
-            return build(target, version, root, python)
+            wanted = hashlib.sha256(version.encode() + (root / package.LOCK).read_bytes()).hexdigest()
+            kept = STACK / f"upload-{wanted[:12]}"
+            if not kept.exists():
+                made = tmp_path_factory.mktemp("upload")
+                build(made, version, root, python)
+                fresh = shutil.copytree(made / package.SITE, STACK / f"upload-{uuid.uuid4().hex}")
+                # Nothing is taken away from a run that has it already.
+                with suppress(OSError):
+                    fresh.rename(kept)
+                shutil.rmtree(fresh, ignore_errors=True)
+            shutil.copytree(kept, site, copy_function=os.link)
         for one in target.iterdir():
             if one.name != site.parts[-3]:
                 shutil.rmtree(one) if one.is_dir() else one.unlink()

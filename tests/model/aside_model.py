@@ -18,7 +18,7 @@ from typing import NamedTuple
 from shared.ledger import settle
 from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Totals
 from shared.messages import PortionMessage, Result
-from tests.model.search import replaced, walk
+from tests.model.search import replaced, spelt, walk
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 #: The transactions that may fail, and all of the chunk.
@@ -106,7 +106,7 @@ def search(scope):
 
 
 def _canonical(state):
-    return state._replace(workers=tuple(sorted(state.workers, key=repr)), bus=tuple(sorted(state.bus, key=repr)))
+    return state._replace(workers=tuple(sorted(state.workers, key=spelt)), bus=tuple(sorted(state.bus, key=spelt)))
 
 
 def _harm(scope, state):

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from functools import cache
 from typing import NamedTuple
 
-from tests.model.search import replaced, walk
+from tests.model.search import replaced, spelt, walk
 
 FINISHING, COMPLETE, UNBALANCED = "finishing", "complete", "unbalanced"
 ACCOUNTS = (0, 1)
@@ -314,7 +314,7 @@ def _replayed(state):
 
 def canonical(state):
     """Return the one state that stands for all which differ only in who is who."""
-    return state._replace(workers=tuple(sorted(state.workers, key=repr)))
+    return state._replace(workers=tuple(sorted(state.workers, key=spelt)))
 
 
 def harm_of(scope, state):

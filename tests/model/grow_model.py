@@ -22,7 +22,7 @@ from shared.ledger.records import ChunkRow, ChunkState, Job, JobState, PlanBlob
 from shared.ledger.settlement import result_blob, settle
 from shared.messages import PortionMessage, Result
 from tests.model.ledger_model import NOW
-from tests.model.search import replaced, walk
+from tests.model.search import replaced, spelt, walk
 
 IDLE = ("idle",)
 LOOK = ("look",)
@@ -384,5 +384,5 @@ def _order(state):
         ready=names.get(state.ready, 0),
         version=len(versions),
         feeder=feeder,
-        followers=tuple(sorted(state.followers, key=repr)),
+        followers=tuple(sorted(state.followers, key=spelt)),
     )

@@ -29,7 +29,7 @@ from shared.ledger.records import SEALED, ChunkRow, ChunkState, Job, JobState, P
 from shared.ledger.settlement import result_blob, settle
 from shared.messages import PortionMessage, Result
 from tests.model.ledger_model import NOW
-from tests.model.search import replaced, walk
+from tests.model.search import replaced, spelt, walk
 
 IDLE = ("idle",)
 #: No halt row.
@@ -317,5 +317,5 @@ def _order(state):
     return state._replace(
         writes=tuple(sorted(state.writes)),
         workers=tuple(sorted(state.workers)),
-        dispatchers=tuple(sorted(state.dispatchers, key=repr)),
+        dispatchers=tuple(sorted(state.dispatchers, key=spelt)),
     )

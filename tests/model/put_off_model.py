@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from shared.pipeline.failing.put_off import Waits, choose_due, judge_left
 from shared.workloads import Left
-from tests.model.search import replaced, walk
+from tests.model.search import replaced, spelt, walk
 
 #: The transactions, of which the last one is always answered, but for an outage.
 ALL, SOUND = (1, 2, 3), 3
@@ -99,7 +99,7 @@ def _canonical(state):
     versions = sorted({one.version for one in (state.kept, *(worker.seen for worker in state.workers)) if one})
     return state._replace(
         kept=_renumber(state.kept, versions),
-        workers=tuple(sorted((one._replace(seen=_renumber(one.seen, versions)) for one in state.workers), key=repr)),
+        workers=tuple(sorted((one._replace(seen=_renumber(one.seen, versions)) for one in state.workers), key=spelt)),
     )
 
 

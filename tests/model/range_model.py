@@ -21,7 +21,7 @@ from shared.ledger.growth import Planned, end_growth, is_next, list_uncut, may_t
 from shared.ledger.job_decisions import advance_cursor, may_dispatch, pause, resume, state_after_dispatch
 from shared.ledger.records import CLOSED, Job, JobState, PlanBlob
 from tests.model.ledger_model import NOW
-from tests.model.search import replaced, walk
+from tests.model.search import replaced, spelt, walk
 
 IDLE = ("idle",)
 PLAN = PlanBlob("p", "e")
@@ -264,4 +264,6 @@ class Model:
 def search(scope, rules=Rules()):
     """Walk through every state of the scope."""
     model = Model(scope, rules)
-    return walk(model.first(), lambda state: state._replace(workers=tuple(sorted(state.workers, key=repr))), model.look)
+    return walk(
+        model.first(), lambda state: state._replace(workers=tuple(sorted(state.workers, key=spelt))), model.look
+    )

@@ -2,6 +2,7 @@
 
 from collections import deque
 from dataclasses import dataclass
+from functools import cache
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,12 @@ def walk(start, canonical, look):
                 came_from[after] = state
                 waiting.append(after)
     return Found(len(came_from))
+
+
+@cache
+def spelt(value):
+    """Return how a value is written: by that any are sorted. There are few, so each is written once."""
+    return repr(value)
 
 
 def replaced(values, index, value):

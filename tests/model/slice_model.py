@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import NamedTuple
 
-from tests.model.search import replaced, walk
+from tests.model.search import replaced, spelt, walk
 
 IDLE = ("idle",)
 #: The slice of each entry.
@@ -221,7 +221,7 @@ def killed(state, index):
 
 def canonical(state):
     """Return the one state that stands for all which differ only in who is who."""
-    order = sorted(range(len(state.workers)), key=lambda index: repr((state.workers[index], _held(state, index))))
+    order = sorted(range(len(state.workers)), key=lambda index: spelt((state.workers[index], _held(state, index))))
     name = {old: new for new, old in enumerate(order)}
     return state._replace(
         workers=tuple(state.workers[old] for old in order),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple
 
-from tests.model.search import replaced, walk
+from tests.model.search import replaced, spelt, walk
 
 #: Accounts of each span, in the order of their rows.
 SPANS = (("a", "b"), ("c",), ("d", "e"))
@@ -186,6 +186,6 @@ def search(scope):
         return harm, () if harm else list(successors(scope, state))
 
     def canonical(state):
-        return state._replace(workers=tuple(sorted(state.workers, key=repr)))
+        return state._replace(workers=tuple(sorted(state.workers, key=spelt)))
 
     return walk(State(workers=(None,) * scope.workers), canonical, look)

@@ -23,7 +23,7 @@ from shared.gate.state import Reading, after_close, after_open, must_dispatch
 from shared.ledger.job_decisions import advance_cursor, may_start, note_gate_passed, record_plan
 from shared.ledger.records import Job, JobState, PlanBlob
 from tests.model.ledger_model import NOW
-from tests.model.search import replaced, walk
+from tests.model.search import replaced, spelt, walk
 
 IDLE, WAIT = ("idle",), ("wait",)
 NOTHING = ("", False)
@@ -357,7 +357,7 @@ def successors(rules, scope, state):
 
 def canonical(state):
     """Return the one state that stands for all which differ only in who is who."""
-    pairs = sorted(zip(state.workers, state.owns, strict=True), key=repr)
+    pairs = sorted(zip(state.workers, state.owns, strict=True), key=spelt)
     return state._replace(
         openers=tuple(sorted(state.openers)),
         workers=tuple(local for local, _ in pairs),

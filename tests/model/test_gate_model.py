@@ -1,6 +1,5 @@
 """Every interleaving of the gate's state machine, and proof that the search would see a bug."""
 
-import gc
 from dataclasses import replace
 
 import pytest
@@ -25,14 +24,6 @@ BUGS = {
     "the gate is written without a condition": ("writes_conditionally", TWO_PULSES, "stuck"),
     "an opening makes no epoch": ("opening_makes_an_epoch", SMALL, "stuck"),
 }
-
-
-@pytest.fixture(autouse=True)
-def without_garbage_collection():
-    """Nothing here is cyclic, and collecting among a million tuples takes as long as the search."""
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @pytest.mark.ci("a model above 25,000 states")

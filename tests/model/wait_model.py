@@ -17,7 +17,7 @@ from typing import NamedTuple
 from shared.ledger.job_decisions import bury
 from shared.ledger.precedence import Passage, add_waiter, judge_predecessor
 from shared.ledger.records import Job, JobState
-from tests.model.search import replaced, walk
+from tests.model.search import replaced, spelt, walk
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -192,4 +192,4 @@ def search(scope, rules=None):
 
 def _name_alike(state):
     """Walkers are one program."""
-    return state._replace(walkers=tuple(sorted(state.walkers, key=repr)))
+    return state._replace(walkers=tuple(sorted(state.walkers, key=spelt)))

@@ -6,7 +6,7 @@ import io
 import json
 
 import zstandard
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from shared.errors import RefusedError
 from shared.payload import Codec, Limits, open_envelope, read_submission
@@ -29,8 +29,6 @@ JSON = st.recursive(
 )
 OBJECT = st.dictionaries(st.text(max_size=6), JSON, max_size=5)
 CODEC = st.sampled_from(Codec)
-#: The machine may be busy; a property is not about time.
-SOON = settings(max_examples=60, deadline=None)
 
 
 def framed(lines, codec, limits, chunk_items=None):
@@ -40,7 +38,6 @@ def framed(lines, codec, limits, chunk_items=None):
     return spool.getvalue(), made
 
 
-@SOON
 @given(st.lists(LINE, min_size=1, max_size=40), CODEC, st.none() | st.integers(1, 20))
 def test_lines_come_out_of_frames_as_they_went_in(lines, codec, chunk_items):
     """Every line is in exactly one frame, in order, and a frame ends where a chunk does."""
@@ -60,14 +57,12 @@ def test_lines_come_out_of_frames_as_they_went_in(lines, codec, chunk_items):
     assert made.index.stored == len(stored)
 
 
-@SOON
 @given(st.lists(LINE, min_size=1, max_size=40), CODEC)
 def test_the_same_lines_make_the_same_frames(lines, codec):
     """A restart at any point makes the same payload, under the same name."""
     assert framed(lines, codec, SMALL) == framed(lines, codec, SMALL)
 
 
-@SOON
 @given(st.lists(LINE, min_size=1, max_size=20))
 def test_the_whole_payload_is_a_file_for_any_tool(lines):
     """`zstd -d` and `gzip -d` read a payload without knowing of frames."""
@@ -77,7 +72,6 @@ def test_the_whole_payload_is_a_file_for_any_tool(lines):
     assert zstandard.ZstdDecompressor().stream_reader(stored, read_across_frames=True).read() == whole
 
 
-@SOON
 @given(st.binary(max_size=400), st.integers(1, 64), CODEC)
 def test_a_file_is_cut_into_the_same_lines_however_it_arrives(content, size, codec):
     """Where a read ends makes no difference to the lines."""
@@ -100,14 +94,12 @@ def outcome(act):
         return BY_CODE[refused.reason].value
 
 
-@SOON
 @given(st.binary(max_size=300), CODEC)
 def test_any_bytes_as_a_frame_expand_or_are_refused(content, codec):
     """A frame never raises anything but a named refusal."""
     outcome(lambda: expand_frame(content, codec, SMALL))
 
 
-@SOON
 @given(st.binary(max_size=200), CODEC, st.data())
 def test_a_changed_frame_never_expands_to_something_else_unseen(content, codec, data):
     """Cut short or continued, a frame is refused; only the whole one gives its content."""
@@ -120,14 +112,12 @@ def test_a_changed_frame_never_expands_to_something_else_unseen(content, codec, 
         assert isinstance(outcome(lambda: expand_frame(stored + rest, codec, LIMITS)), str)
 
 
-@SOON
 @given(st.binary(max_size=300) | st.text(max_size=200))
 def test_any_bytes_as_a_message_are_read_or_refused(body):
     """A message never raises anything but a named refusal."""
     outcome(lambda: read_submission(open_envelope(body, LIMITS), MESSAGE_ID, LIMITS))
 
 
-@SOON
 @given(OBJECT)
 def test_any_fields_in_the_wrapper_are_read_or_refused(fields):
     """JSON of the wrong shape is refused by a name as well."""
@@ -135,7 +125,6 @@ def test_any_fields_in_the_wrapper_are_read_or_refused(fields):
     outcome(lambda: read_submission(open_envelope(body, LIMITS), MESSAGE_ID, LIMITS))
 
 
-@SOON
 @given(st.lists(OBJECT, min_size=1, max_size=8), st.booleans(), st.sampled_from([None, 1, "\t"]), st.booleans())
 def test_items_that_a_person_types_arrive_as_typed(items, is_base64, indent, is_ascii):
     """Indented or not, escaped or not, Base64 or not: each item is one line that says the same."""

@@ -12,7 +12,7 @@ from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, ResourceModifiedError, ServiceResponseError
 from azure.core.pipeline.transport import RequestsTransport
 from azure.storage.blob import BlobServiceClient, ContainerClient, ContentSettings, LinearRetry
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from urllib3.util import parse_url
 
 from shared.errors import PayloadTamperedError, RefusedError, StorageUnavailableError
@@ -271,7 +271,6 @@ def test_storage_that_does_not_answer_is_no_refusal(azurite, container):
 
 
 @given(st.from_regex(BLOB, fullmatch=True))
-@settings(max_examples=60, deadline=None)
 def test_every_name_that_passes_stays_below_its_container(name):
     """Whatever the client library and the transport make of the path, it begins with the container."""
     with ContainerClient("http://127.0.0.1:1/account", "payloads") as client:

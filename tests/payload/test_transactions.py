@@ -172,7 +172,7 @@ def door_of_messages(line):
         return str(refused.reason), ()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings.default.max_examples)
 @given(st.integers(0, 10**12))
 def test_no_door_takes_what_another_refuses(seed):
     """In a message, to `sluice submit` and to the worker the same line is the same, byte for byte."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from msgspec import structs
 
 from shared.ledger import MERGED_MOST, MOST_ROWS
@@ -47,7 +47,6 @@ loads = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(loads, st.sampled_from([MANY, Machines(), Machines(most=3)]))
 def test_more_instances_are_never_slower_and_stop_helping_at_the_lowest_ceiling(load, machines):
     """The work shrinks up to the ceiling; publishing is the same for any number."""
@@ -151,7 +150,6 @@ def test_totals_take_as_long_as_their_partition_needs():
     assert finish_seconds(many, quick, none, 1) - finish_seconds(many, local, none, 1) == pytest.approx(99_000 / 2000)
 
 
-@settings(max_examples=40, deadline=None)
 @given(loads, st.integers(2, 50))
 def test_requests_money_and_retention_are_linear_in_the_jobs(load, times):
     """As many jobs more, as much more of each."""

@@ -12,7 +12,7 @@ import pytest
 from azure.core.exceptions import ServiceRequestError
 from azure.core.pipeline.transport import RequestsTransport
 from azure.storage.queue import LinearRetry, QueueClient
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from shared.errors import RefusedError, StorageUnavailableError
 from shared.payload import (
@@ -187,7 +187,6 @@ def test_a_null_is_no_nan():
     assert list(encode_all([{"a": None, "b": "null"}])) == [(1, b'{"a":null,"b":"null"}')]
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=9)), min_size=1, max_size=9))
 def test_a_file_has_the_lines_that_were_written(objects):
     """Plain or packed, with and without a last line feed."""

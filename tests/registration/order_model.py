@@ -65,7 +65,7 @@ class World:
 
     def __init__(self, case):
         self.case, self.things, self.numbers = case, [], {}
-        self.known, self.dead, self.addresses, self.harms = {}, {}, {}, {}
+        self.known, self.dead, self.addresses, self.asked, self.harms = {}, {}, {}, {}, {}
         #: How often each rule was used.
         self.counts = Counter()
 
@@ -206,16 +206,27 @@ class World:
     def _ask(self, state):
         """Yield what customers may do: change the first order, and pay what they see."""
         for index in (0, 1):
-            process = self.things[state.locals[index]]
-            if process.order is None or process.stage is OrderStage.COMPLETED:
-                continue
-            if index == 0 and state.may_update and not state.phases[0]:
-                body = to_order.Update(version=0, seats=self.case.then, prices=PRICES)
-                yield _sent(state, self.to_order(0, body, id_="u"))._replace(may_update=False)
-            if left := state.payments[index]:
-                body = to_order.Pay(outcome=PaymentOutcome.COMPLETED, amount=process.order.total)
-                paid = _sent(state, self.to_order(index, body, id_=f"p{left}"))
-                yield paid._replace(payments=replaced(state.payments, index, left - 1))
+            left, may_update = state.payments[index], index == 0 and state.may_update and not state.phases[0]
+            update, payment = self._asked(index, state.locals[index], left, may_update)
+            if update is not None:
+                yield _sent(state, update)._replace(may_update=False)
+            if payment is not None:
+                yield _sent(state, payment)._replace(payments=replaced(state.payments, index, left - 1))
+
+    def _asked(self, index, local, left, may_update):
+        """Return the numbers of the change and of the payment that a customer sends to an order as it is, or None."""
+        key = (index, local, left, may_update)
+        if key not in self.asked:
+            process, update, payment = self.things[local], None, None
+            if process.order is not None and process.stage is not OrderStage.COMPLETED:
+                if may_update:
+                    body = to_order.Update(version=0, seats=self.case.then, prices=PRICES)
+                    update = self.to_order(index, body, id_="u")
+                if left:
+                    body = to_order.Pay(outcome=PaymentOutcome.COMPLETED, amount=process.order.total)
+                    payment = self.to_order(index, body, id_=f"p{left}")
+            self.asked[key] = update, payment
+        return self.asked[key]
 
     def harm(self, state):
         """Say what is wrong, or nothing."""

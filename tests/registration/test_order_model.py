@@ -9,6 +9,7 @@ from capabilities.registration.seats import KnownReservations, ReservationEnding
 from shared.processes import ReplyClass
 from tests.registration.order_model import Case, search
 
+pytestmark = pytest.mark.usefixtures("without_garbage_collection")
 WANTS = {1: ({"x": 1}, {"x": 1}), 2: ({"x": 1}, {"x": 1}), 3: ({"x": 1}, {"x": 2})}
 
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
 from shared.scaling.instances import LEAD, LONGEST, PATIENCE, end_at_latest
@@ -274,7 +274,6 @@ class CrashingWorld(World):
             assert self.counts == self.base
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(ACTS, max_size=6), st.lists(FATES, max_size=40), st.integers(0, 4), st.integers(2, 14))
 def test_whatever_ends_where_all_counts_come_back_to_the_base(acts, fates, base, late):
     """Openings overlap, are moved, and cancelled; checks end anywhere; changes arrive late: the base, and in time."""

@@ -172,12 +172,12 @@ def test_warm_crash_take_back(night, kind, minute):
 
 
 @pytest.mark.parametrize("fault", ["dropped", "lost", 409, 412])
-def test_a_request_to_azure_that_fails_is_made_again_by_the_next_tick(server, clock, fault, stride):
+def test_a_request_to_azure_that_fails_is_made_again_by_the_next_tick(server, clock, fault, some):
     """Whichever it is; a reply that was lost after its effect leads to no second effect."""
     with MemoryStorage().connections() as connections:
         numbers = len(whole(Night(connections, server, clock)))
     assert numbers > 10
-    for number in range(1, numbers + 1, stride):
+    for number in some(range(1, numbers + 1)):
         server.requests.clear()
         server.faults = {number: fault}
         with MemoryStorage().connections() as connections:
@@ -210,7 +210,7 @@ def whole(night):
 
 @pytest.mark.parametrize("mode", UNTOLD)
 @pytest.mark.parametrize("act", ["plan", "warm", "give back", "forget"])
-def test_a_fault_at_any_storage_request_is_completed_by_the_next_tick(*, act, mode, server, clock, stride, monkeypatch):
+def test_a_fault_at_any_storage_request_is_completed_by_the_next_tick(*, act, mode, server, clock, some, monkeypatch):
     """Every request of each act is lost or its process ended; then nothing is left of it, and nothing was missed."""
     # The pauses before repetitions are of no interest here, only the repetitions.
     monkeypatch.setattr("shared.azure.connections.PAUSE", 0)
@@ -226,7 +226,7 @@ def test_a_fault_at_any_storage_request_is_completed_by_the_next_tick(*, act, mo
 
     count = run(Plan())
     assert count >= 2
-    for at in range(1, count + 1, stride):
+    for at in some(range(1, count + 1)):
         plan = Plan.of(at, mode)
         run(plan)
         assert plan.fired, f"{mode} at request {at} never happened"

@@ -24,6 +24,8 @@ stretches = st.lists(
     ),
     max_size=6,
 ).map(lambda found: Trace(TraceHeader(), sorted(found, key=lambda one: one.at)))
+#: Each runs several days.
+FEW = settings(max_examples=settings.default.max_examples // 5)
 FIVE = Rules(1, (Rule("five", (), RuleStep(5)),), most=5)
 
 
@@ -37,7 +39,7 @@ def strategies():
     return [Push(BUILT_IN), Push(FIVE, "five"), Fixed(3), Host(), Keda(), Seed(BUILT_IN)]
 
 
-@settings(max_examples=15, deadline=None)
+@FEW
 @given(stretches)
 def test_whatever_arrives_is_worked_on_once_and_never_before_it_came(trace):
     """By every strategy; each message is put, received and deleted."""
@@ -49,7 +51,7 @@ def test_whatever_arrives_is_worked_on_once_and_never_before_it_came(trace):
         assert outcome.count("queue") >= 2 * arrived
 
 
-@settings(max_examples=25, deadline=None)
+@FEW
 @given(stretches, st.integers(1, 12), st.integers(1, 8))
 def test_there_are_never_more_tasks_than_the_rules_allow(trace, most, each):
     """However often work comes, and however many permits are sent."""
@@ -57,7 +59,7 @@ def test_there_are_never_more_tasks_than_the_rules_allow(trace, most, each):
     assert Simulation(trace, Push(rules, permit_tasks=each)).run().most_tasks <= most
 
 
-@settings(max_examples=25, deadline=None)
+@FEW
 @given(stretches, st.integers(0, 3))
 def test_a_budget_caps_the_tasks(trace, budget):
     """Down to none: then nobody is woken, and the replay ends nevertheless."""

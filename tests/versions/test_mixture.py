@@ -67,7 +67,7 @@ def test_a_release_and_today_work_on_one_storage(release, seed):
     assert judged({"release": release, "today": TODAY}, seed) == []
 
 
-@pytest.mark.ci("50 runs of two versions take more than a minute")
+@pytest.mark.ci("50 runs of two versions take more than a minute", is_drawn=True)
 @pytest.mark.parametrize("seed", range(100, 150))
 def test_they_do_so_while_processes_are_killed(release, seed):
     """At any request of either."""

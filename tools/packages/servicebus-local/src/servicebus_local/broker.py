@@ -83,6 +83,18 @@ def _seconds(span: timedelta | None, none: float) -> float:
     return none if span is None else span.total_seconds()
 
 
+class _Stirred(set[MessageQueue]):
+    """Queues that the dispatcher has to look at. It remembers all that ever had a message."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.woken: dict[MessageQueue, None] = {}
+
+    def add(self, queue: MessageQueue) -> None:
+        super().add(queue)
+        self.woken[queue] = None
+
+
 class Broker:
     """Every entity of a namespace, made from its definition."""
 
@@ -91,7 +103,10 @@ class Broker:
     ) -> None:
         self.namespace = namespace
         #: Queues that the dispatcher has to look at.
-        self.stirred: set[MessageQueue] = set()
+        self.stirred = _Stirred()
+        #: What somebody has used: to the others, of which there may be thousands, time brings nothing.
+        self._entered: dict[str, Intake] = {}
+        self._held: dict[str, Sessions] = {}
         self._lock_seconds = lock_seconds
         self._operations_per_second = operations_per_second
         self._intakes: dict[str, Intake] = {}
@@ -107,6 +122,7 @@ class Broker:
         """Return where messages for the address go."""
         found = self._intakes.get(address.lower())
         if found is not None:
+            self._entered[address.lower()] = found
             return found
         if address.lower() in self._outlets:
             raise Refusal(NOT_ALLOWED, f"{address!r} takes no messages: send to its queue or topic")
@@ -116,6 +132,8 @@ class Broker:
         """Return where messages of the address come from."""
         found = self._outlets.get(address.lower())
         if found is not None:
+            if found.sessions is not None:
+                self._held[address.lower()] = found.sessions
             return found
         if address.lower() in self._intakes:
             raise Refusal(NOT_ALLOWED, f"topic {address!r} gives no messages: receive from one of its subscriptions")
@@ -207,20 +225,20 @@ class Broker:
     def _forget(self, name: str) -> None:
         """Take everything at an address and below it off."""
         below = (name.lower(), f"{name.lower()}/")
-        for known in (self._intakes, self._outlets, self._fans):
+        gone = [one for one in self._outlets if one == below[0] or one.startswith(below[1])]
+        for address in gone:
+            self.stirred.woken.pop(self._outlets[address].queue, None)
+        for known in (self._intakes, self._outlets, self._fans, self._entered, self._held):
             for address in [one for one in known if one == below[0] or one.startswith(below[1])]:
                 del known[address]
 
     def advance(self, now: float) -> list[SessionLock]:
         """Do what time alone brings, everywhere. Return the session locks that ended."""
-        for intake in self._intakes.values():
+        for intake in self._entered.values():
             intake.advance(now)
-        ended: list[SessionLock] = []
-        for outlet in self._outlets.values():
-            outlet.queue.advance(now)
-            if outlet.sessions is not None:
-                ended += outlet.sessions.advance(now)
-        return ended
+        for queue in list(self.stirred.woken):
+            queue.advance(now)
+        return [lock for sessions in self._held.values() for lock in sessions.advance(now)]
 
     def _add_outlet(self, name: str, delivery: DeliveryRules) -> Outlet:
         policy = Policy(

@@ -58,14 +58,14 @@ def _topic(name, window=None):
     )
 
 
-def bus():
-    """Return every entity of the tests."""
+def bus(copies=COPIES, topics=TOPICS):
+    """Return every entity of the tests, or fewer for others: the broker looks at each twenty times a second."""
     queues = [
         Queue(f"{name}-{n:02}", _delivery(kind, n), kind.duplicate_window)
         for name, kind in _KINDS.items()
-        for n in range(COPIES)
+        for n in range(copies)
     ]
-    topics = [_topic(f"topic-{n:02}") for n in range(TOPICS)]
-    unique = [_topic(f"topic-unique-{n:02}", WINDOW) for n in range(TOPICS)]
-    queues += [Queue(f"graves-of-{topic.name}") for topic in (*topics, *unique)]
-    return Namespace(tuple(queues), (*topics, *unique))
+    plain = [_topic(f"topic-{n:02}") for n in range(topics)]
+    unique = [_topic(f"topic-unique-{n:02}", WINDOW) for n in range(topics)]
+    queues += [Queue(f"graves-of-{topic.name}") for topic in (*plain, *unique)]
+    return Namespace(tuple(queues), (*plain, *unique))
