@@ -13,7 +13,7 @@ reader takes those of the later revision, at the same revision the end. A slow "
 write reads first or has a condition.
 
 A job that is under way has its news in a row of the partition `open` instead, so one request finds all such jobs, however
-many others are listed. The job's row is marked first. So whoever writes its end, or repeats that, knows to remove the row.
+many others are listed. The job's row is marked first, so the process that writes its end knows to remove the row.
 A slow process may write it once more after that. Until a tick of the night removes it, the job's own row says the end.
 
 A table lists in key order only, so the keys count down.
