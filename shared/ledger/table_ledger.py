@@ -84,8 +84,9 @@ LAST_TOLD: Final = 50
 LONGEST_NOTE: Final = 100
 #: States that the list of jobs gets at once. It gets progress this often.
 NEWS: Final = CLOSED | {JobState.HELD, JobState.PAUSED}
-#: States whose news go to the partition `open`, but for those that a job is accepted with.
+#: States whose news go to the partition `open`. A small job is accepted with the first one, in its month.
 UNDER_WAY: Final = frozenset({JobState.DISPATCHING, JobState.RUNNING, JobState.PAUSED, JobState.FINISHING})
+_IN_OPEN_ALONE: Final = UNDER_WAY - {JobState.DISPATCHING}
 LISTED_EVERY: Final = timedelta(minutes=1)
 
 
@@ -304,22 +305,25 @@ class JobList:
                 if error.status_code == _BAD_REQUEST and after:
                     raise _no_place(after) from error
                 raise
-            if rows and has_news and wanted.state not in UNDER_WAY:
-                rows = self._lay_news_over(rows)
+            if rows and has_news and wanted.state not in _IN_OPEN_ALONE:
+                laid = self._lay_news_over(rows)
+                is_found_twice = wanted.state is JobState.DISPATCHING
+                rows = [one for one, row in zip(laid, rows, strict=True) if one is row or not is_found_twice]
         listed = [_read_line(entity) for entity in rows]
         token: Any = pages.continuation_token  # type: ignore[attr-defined]  # of the library's iterator of pages
         place = f"{token['PartitionKey']}~{token['RowKey']}" if token else None
         return JobPage([one for one in listed if wanted.state in {None, one.state}], place)
 
     def _lay_news_over(self, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Return these rows of months, with the news of `open` where those are later. One request."""
+        """Return these rows, those of months with the news of `open` where these are later. One request."""
+        months = [row["RowKey"] for row in rows if row["PartitionKey"] != _OPEN] or [rows[0]["RowKey"]]
         found = self._index.query_entities(
             "PartitionKey eq @open and RowKey ge @first and RowKey le @last",
             # Both partitions have the same keys.
-            parameters={"open": _OPEN, "first": rows[0]["RowKey"], "last": rows[-1]["RowKey"]},
+            parameters={"open": _OPEN, "first": months[0], "last": months[-1]},
         )
         news = {row["RowKey"]: row for row in found}
-        return [_take_later(row, news.get(row["RowKey"])) for row in rows]
+        return [row if row["PartitionKey"] == _OPEN else _take_later(row, news.get(row["RowKey"])) for row in rows]
 
     def list_open(self) -> tuple[list[Listed], bool]:
         """Return the jobs that are under way, the newest first, by one request, and whether these are all."""
@@ -435,18 +439,19 @@ def _order_news(row: Mapping[str, Any]) -> tuple[int, datetime]:
 
 def _query(wanted: Wanted) -> tuple[str, dict[str, str]]:
     """Return the filter. Bounds of time are bounds of keys, so the table need not look beyond them."""
-    is_open = wanted.state in UNDER_WAY
-    words = ["PartitionKey eq @open" if is_open else "PartitionKey lt @open"]
+    is_in_months = wanted.state not in UNDER_WAY
+    words = ["PartitionKey lt @open"] if is_in_months else []
+    words += ["PartitionKey eq @open"] if wanted.state in _IN_OPEN_ALONE else []
     values: dict[str, str] = {"open": _OPEN}
     given = {"state": wanted.state and wanted.state.value, "workload": wanted.workload, "gate": wanted.gate}
     for name, value in given.items():
         if value is not None:
             words, values = [*words, f"{name} eq @{name}"], values | {name: value}
     if wanted.since is not None:
-        words += ["RowKey lt @oldest", *([] if is_open else ["PartitionKey le @oldest_month"])]
+        words += ["RowKey lt @oldest", *(["PartitionKey le @oldest_month"] if is_in_months else [])]
         values |= {"oldest_month": _month(wanted.since), "oldest": f"{_moment(wanted.since)}~"}
     if wanted.before is not None:
-        words += ["RowKey gt @newest", *([] if is_open else ["PartitionKey ge @newest_month"])]
+        words += ["RowKey gt @newest", *(["PartitionKey ge @newest_month"] if is_in_months else [])]
         values |= {"newest_month": _month(wanted.before), "newest": f"{_moment(wanted.before)}~"}
     return " and ".join(words), values
 

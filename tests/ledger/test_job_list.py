@@ -308,3 +308,13 @@ def test_a_number_leads_to_a_job_under_way(jobs):
     jobs.tell(replace(RELEASED, id_base=5000, items=30))
     between = NOON, NOON + timedelta(minutes=1)
     assert [find_job_of_number(jobs, None, number, between) for number in (5000, 5029)] == ["nightly"] * 2
+
+
+def test_a_job_that_is_dispatched_is_found_in_its_month_or_under_way(jobs):
+    """A small one is accepted so, and has no news until its end. Each is found once."""
+    jobs.tell(job(1, job="small", state=JobState.DISPATCHING, listed_at=NOON))
+    jobs.tell(job(1, job="runs", state=JobState.DISPATCHING, listed_at=NOON))
+    jobs.tell(replace(RELEASED, job="runs", state=JobState.RUNNING, listed_at=NOON))
+    for told in (replace(RELEASED, listed_open=False), RELEASED):
+        jobs.tell(told)
+    assert sorted(one.job for one in jobs.page(Wanted(state=JobState.DISPATCHING), 9).jobs) == ["nightly", "small"]
