@@ -213,7 +213,7 @@ class Snapshot:
     ) -> Mapping[tuple[str, datetime | None], Job | None]:
         """Read the own rows of jobs that the page shows and that have no news, once for each piece of news."""
         since = self._clock.now() - _SILENT
-        silent = [
+        silent: list[tuple[str, datetime | None]] = [
             (one.job, one.as_of)
             for one in listed[:MOST_OPEN]
             if one.state is not JobState.PAUSED and one.as_of is not None and one.as_of < since

@@ -300,7 +300,7 @@ class JobList:
             found = self._index.query_entities(words, parameters=values, results_per_page=most)
             pages = found.by_page(_token(after))
             try:
-                rows = list(next(pages, ()))
+                rows: list[Mapping[str, Any]] = list(next(pages, ()))
             except HttpResponseError as error:
                 if error.status_code == _BAD_REQUEST and after:
                     raise _no_place(after) from error
