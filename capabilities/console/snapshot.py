@@ -23,7 +23,9 @@ from shared.watch import Standing, find_last_point, hour_of
 
 #: Open jobs that Now shows.
 MOST_OPEN: Final = 30
-#: Of these, so many are read by their own rows at a time, where there is no news of them for so long.
+#: Jobs under way that it reads. Of more it says so.
+_MOST_LISTED: Final = 250
+#: Of those that it shows, so many are read by their own rows at a time, where there is no news of them for so long.
 MOST_ROWS: Final = 10
 _SILENT: Final = timedelta(minutes=2)
 #: Points that a plot of the queues has at most.
@@ -79,7 +81,7 @@ class OpenWork:
     """The jobs that are under way, at most thirty of them, and what the list says beside them."""
 
     jobs: Sequence[Job | Listed]
-    #: Those that are listed, all of them unless there are more than a thousand.
+    #: Those that were read, and whether these are all.
     number: int
     is_whole: bool
     #: Whether one goes on without a person, and when the first of these began.
@@ -199,7 +201,7 @@ class Snapshot:
         return found
 
     def _read_open(self, known: OpenWork | None) -> OpenWork:
-        listed, is_whole = self._stores.job_list.list_open()
+        listed, is_whole = self._stores.job_list.list_open(_MOST_LISTED)
         read = self._read_silent(listed, known.read if known else {})
         rows = (read.get((one.job, one.as_of), one) for one in listed)
         # Of a job that has ended, the row goes at the end of a tick or a night.

@@ -325,11 +325,11 @@ class JobList:
         news = {row["RowKey"]: row for row in found}
         return [row if row["PartitionKey"] == _OPEN else _take_later(row, news.get(row["RowKey"])) for row in rows]
 
-    def list_open(self) -> tuple[list[Listed], bool]:
+    def list_open(self, most: int = _PAGE_OF_LIST) -> tuple[list[Listed], bool]:
         """Return the jobs that are under way, the newest first, by one request, and whether these are all."""
         with expecting_an_answer("list the jobs that are under way"):
             pages = self._index.query_entities(
-                "PartitionKey eq @open", parameters={"open": _OPEN}, results_per_page=_PAGE_OF_LIST
+                "PartitionKey eq @open", parameters={"open": _OPEN}, results_per_page=most
             ).by_page()
             listed = [_read_line(entity) for entity in next(pages, ())]
         return listed, not pages.continuation_token  # type: ignore[attr-defined]  # of the library's iterator of pages

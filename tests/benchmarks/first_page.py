@@ -186,7 +186,7 @@ CROWDS = (
         MOST_REQUESTS,
         "in at least 50 causes",
     ),
-    (f"{LISTED:,} jobs that run", fill_running, MOST_REQUESTS, "(30 of 1,000 or more)"),
+    (f"{LISTED:,} jobs that run", fill_running, MOST_REQUESTS, "(30 of 250 or more)"),
     (f"{LISTED:,} jobs that are paused", fill_paused, MOST_REQUESTS + 12, "of which 10 are shown"),
 )
 
