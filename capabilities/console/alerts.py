@@ -15,9 +15,9 @@ from shared.capability import NeedWords
 from shared.ledger import JobState
 from shared.operating import find_needs
 from shared.parked import ParkedCount
-from shared.watch import PARKED, SILENT, TICK, Need, NeedKind, Standing, name_kind
+from shared.watch import PARKED, SILENT, TICK, Need, NeedKind, Standing, find_last_point, name_kind
 
-#: A tick follows each pointer within a minute or two.
+#: A tick writes its first point within a minute or two.
 TICK_SILENT: Final = timedelta(minutes=5)
 #: Needs of one kind that the page shows.
 MOST_OF_A_KIND: Final = 10
@@ -65,9 +65,8 @@ def find_alerts(  # noqa: PLR0913 - each is another part of the page
     """Return the alerts, the grave ones first. `words`: those of the kinds that capabilities note."""
     # By the time of the reading: what was read an hour ago says nothing of now.
     needs = find_needs(standing, parked, standing.named or now)
-    if work.oldest is not None and now - work.oldest > TICK_SILENT and all(need.kind != SILENT for need in needs):
-        # Without a point of the last hour, the pointers tell.
-        needs.insert(0, Need(SILENT, TICK, "the tick does not follow work that is due", now, work.oldest))
+    if work.since is not None and now - work.since > TICK_SILENT and find_last_point(standing.hours) is None:
+        needs.insert(0, Need(SILENT, TICK, "no tick of the last day wrote anything, and jobs run", now, work.since))
     return sorted(_of_needs(needs, standing.more, words, link), key=lambda alert: not alert.is_grave)
 
 

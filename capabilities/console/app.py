@@ -163,7 +163,7 @@ class Application:
             return redirect(page, 303)
         moving = render(page.template, {**page.values, "link": visit.link, "now": visit.now, "person": person})
         # After an upgrade a page is news, although it says the same.
-        version = blake2b(f"{BUILD}{moving}".encode(), digest_size=12).hexdigest()
+        version = blake2b(f"{BUILD}{page.is_busy}{moving}".encode(), digest_size=12).hexdigest()
         if is_look and request.if_none_match.contains(version):
             return Response(status=304, headers={"ETag": f'"{version}"'})
         if page.inset:

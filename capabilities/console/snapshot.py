@@ -3,7 +3,7 @@
 Without a page that is open, nothing is read.
 
 A page names the age that it accepts. While nothing moves, a page that looks again costs one request: the needs, and the
-point of the last tick. Every sixth time the index of open work is read too.
+point of the last tick. Every sixth time the jobs that are under way are read too.
 """
 
 from collections import deque
@@ -18,25 +18,23 @@ from shared.concurrency import Fleet
 from shared.ledger import CLOSED, Job, JobState, Listed
 from shared.operating import Overview, QueueLook, read_queue
 from shared.parked import Causes, Entry, ParkedCount
-from shared.pending import DISPATCH_POINTER, FINISH_POINTER, JOB_POINTER, REPLAY_POINTER, Pointer
 from shared.topology import URGENT, submission_queue, work_queue_names
 from shared.watch import Standing, find_last_point, hour_of
 
 #: Open jobs that Now shows.
 MOST_OPEN: Final = 30
-#: Up to so many, each by its own row. More by the list of jobs, which is up to a minute behind.
+#: Jobs under way that it reads. Of more it says so.
+_MOST_LISTED: Final = 250
+#: Of those that it shows, so many are read by their own rows at a time, where there is no news of them for so long.
 MOST_ROWS: Final = 10
+_SILENT: Final = timedelta(minutes=2)
 #: Points that a plot of the queues has at most.
 MOST_POINTS: Final = 400
-#: Looks of an idle page for one at the index of open work.
+#: Looks of an idle page for one at the jobs that are under way.
 _EACH: Final = 6
 _DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 #: Seconds for which a failure is the answer of all who ask.
 _FAILED_FOR: Final = 1.0
-_OPEN_KINDS: Final = frozenset({JOB_POINTER, DISPATCH_POINTER, FINISH_POINTER})
-
-#: A job in these states waits for a person.
-_STANDING: Final = CLOSED | {JobState.PAUSED, JobState.HELD}
 
 _Value = TypeVar("_Value")
 
@@ -80,18 +78,17 @@ class Part(Generic[_Value]):
 
 @dataclass(frozen=True, slots=True)
 class OpenWork:
-    """The jobs that are open, at most thirty of them, and what the index says beside them."""
+    """The jobs that are under way, at most thirty of them, and what the list says beside them."""
 
     jobs: Sequence[Job | Listed]
-    #: All open jobs.
+    #: Those that were read, and whether these are all.
     number: int
-    #: When the oldest pointer was or is due.
-    oldest: datetime | None
-
-    @property
-    def is_moving(self) -> bool:
-        """Return whether a job goes on without a person."""
-        return self.number > len(self.jobs) or any(job.state not in _STANDING for job in self.jobs)
+    is_whole: bool
+    #: Whether one goes on without a person, and when the first of these began.
+    is_moving: bool
+    since: datetime | None
+    #: The rows that were read of jobs without news, by job and news.
+    read: Mapping[tuple[str, datetime | None], Job | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +108,8 @@ class _Parked:
 class Snapshot:
     """The parts of an installation, for all tabs of one process."""
 
-    def __init__(self, stores: Stores, *, work_queues: int, rooms: Sequence[str], ahead: timedelta) -> None:
-        self._stores, self._clock, self._ahead = stores, stores.clock, ahead
+    def __init__(self, stores: Stores, *, work_queues: int, rooms: Sequence[str]) -> None:
+        self._stores, self._clock = stores, stores.clock
         self._queue_names = (
             *(submission_queue(room) for room in ("", *rooms)),
             *work_queue_names(work_queues),
@@ -144,7 +141,7 @@ class Snapshot:
         return self._queues.get(age)
 
     def open_work(self, age: float) -> OpenWork:
-        """Return the open jobs. One request, and one for each job or one for all."""
+        """Return the jobs that are under way. One request, and one for each without news, once."""
         return self._open.get(age)
 
     def gates(self, age: float) -> Sequence[Overview]:
@@ -203,27 +200,29 @@ class Snapshot:
         self._points.append(Point(self._clock.now(), {one.queue: one.messages for one in found}))
         return found
 
-    def _read_open(self, _known: OpenWork | None) -> OpenWork:
-        now = self._clock.now()
-        pointers = [one for one in self._stores.pending.due(now + self._ahead) if _is_of_work(one)]
-        names = list(dict.fromkeys(one.id for one in pointers if one.kind in _OPEN_KINDS))
-        listed: Mapping[str, Listed] = {}
-        if len(names) > MOST_ROWS:
-            found, is_whole = self._stores.job_list.find_open()
-            listed = {one.job: one for one in found}
-            # The list knows a job from its acceptance to its end, so the others have ended. Where it was not read whole,
-            # those that it knows come first: pointers of jobs that have just ended would hide them.
-            others = [] if is_whole else [name for name in names if name not in listed]
-            names = [*(name for name in names if name in listed), *others]
-        shown = [name for name in names if name in listed][:MOST_OPEN]
-        read = (
-            [] if len(shown) >= MOST_ROWS else [name for name in names if name not in listed][: MOST_ROWS - len(shown)]
-        )
-        jobs: list[Job | Listed] = [listed[name] for name in shown]
-        jobs += [job for name in read if (job := self._stores.ledger.read(name)) is not None]
-        # A process that goes on with a replay keeps its pointer due.
-        due = [one.due for one in pointers if one.kind != REPLAY_POINTER]
-        return OpenWork(jobs, len(names), min(due, default=None))
+    def _read_open(self, known: OpenWork | None) -> OpenWork:
+        listed, is_whole = self._stores.job_list.list_open(_MOST_LISTED)
+        read = self._read_silent(listed, known.read if known else {})
+        rows = (read.get((one.job, one.as_of), one) for one in listed)
+        # Of a job that has ended, the row goes at the end of a tick or a night.
+        jobs = [job for job in rows if job is not None and job.state not in CLOSED]
+        moving = [job for job in jobs if job.state is not JobState.PAUSED]
+        since = min((job.started_at for job in moving if job.started_at), default=None)
+        return OpenWork(jobs[:MOST_OPEN], len(jobs), is_whole, bool(moving), since, read)
+
+    def _read_silent(
+        self, listed: Sequence[Listed], known: Mapping[tuple[str, datetime | None], Job | None]
+    ) -> Mapping[tuple[str, datetime | None], Job | None]:
+        """Read the own rows of jobs that the page shows and that have no news, once for each piece of news."""
+        since = self._clock.now() - _SILENT
+        silent: list[tuple[str, datetime | None]] = [
+            (one.job, one.as_of)
+            for one in listed[:MOST_OPEN]
+            if one.state is not JobState.PAUSED and one.as_of is not None and one.as_of < since
+        ]
+        unread = [one for one in silent if one not in known][:MOST_ROWS]
+        ledger = self._stores.ledger
+        return {one: known[one] for one in silent if one in known} | {one: ledger.read(one[0]) for one in unread}
 
     def _read_parked(self, known: _Parked | None) -> _Parked:
         before = known or _Parked()
@@ -239,8 +238,3 @@ def _shows_work(standing: Standing, now: datetime) -> bool:
     if last is None or point is None or now > last.promised:
         return False
     return bool(point.depth or point.processes or point.drained)
-
-
-def _is_of_work(pointer: Pointer) -> bool:
-    # A pointer that is always due says nothing about the tick.
-    return pointer.due.year > 1970

@@ -48,7 +48,7 @@ def build_view(stores: Stores, settings: Settings, *, step_replay: Callable[[str
     found = [(one, one.load(one.capability.pages)) for one in settings.capabilities if one.capability.pages]
     return View(
         stores=stores,
-        snapshot=Snapshot(stores, work_queues=settings.work_queues, rooms=settings.rooms, ahead=settings.chunk_overdue),
+        snapshot=Snapshot(stores, work_queues=settings.work_queues, rooms=settings.rooms),
         clock=stores.clock,
         prices=load(),
         work_queues=settings.work_queues,
@@ -97,6 +97,8 @@ class Page:
     status: int = 200
     #: Whether the page looks again while it is shown.
     looks_again: bool = False
+    #: Whether it does so at least each ten seconds: work goes on, and a step of it is news at once.
+    is_busy: bool = False
     has_plot: bool = False
     #: The template of the forms below. They stay as they are while the page looks again.
     acts: str = ""

@@ -16,7 +16,7 @@ Builds what reads the lines of parked entries, and what runs chunks without writ
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, timedelta
 from functools import partial
 from threading import Event
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
@@ -72,6 +72,8 @@ CAPABILITY_TAKES: Final = timedelta(minutes=3)
 NET_TAKES: Final = timedelta(seconds=20)
 #: How long a tick corrects the index of causes.
 CAUSES_TAKE: Final = timedelta(seconds=20)
+#: The hour and minute of the day, in UTC, at which the list of jobs is tidied.
+TIDIED_AT: Final = (4, 5)
 #: How long a tick steps replays.
 REPLAYS_TAKE: Final = timedelta(seconds=20)
 #: How long work of a capability that is off may be due. A command may do it.
@@ -205,6 +207,7 @@ def build_tick(stages: AppStages, net: Net, parts: Sequence[BuiltPart] = ()) -> 
             lambda due, _began: orphans.run(due.of(ORPHANS_POINTER)),
             lambda _due, _began: stores.attempts.remove_old(stages.settings.retention),
             lambda _due, _began: stores.cause_check.run(CAUSES_TAKE.total_seconds(), stages.settings.retention),
+            lambda _due, _began: tidy_list(stages),
             lambda _due, _began: keeper.look_for_containers(),
             lambda _due, _began: keeper.look_for_queues(),
             lambda _due, _began: keeper.drain_leftovers(),
@@ -237,6 +240,13 @@ def _step_of(verbs: Any, step: TickStep, clock: Clock) -> Step:
             getattr(verbs, step.verb)(began + CAPABILITY_TAKES.total_seconds())
 
     return run
+
+
+def tidy_list(stages: AppStages) -> None:
+    """Take jobs that have ended from those under way, once a day: a slow process may have listed one so after its end."""
+    now = stages.clock.now().astimezone(UTC)
+    if (now.hour, now.minute) == TIDIED_AT:
+        stages.stores.ledger.tidy_list()
 
 
 def drain_poison_queues(stages: AppStages) -> int:

@@ -412,6 +412,8 @@ class Job:
     #: Its first states and its last ones. Empty: a row of an earlier version, or a buried one.
     story: Annotated[tuple[Told, ...], Column(STORY)] = ()
     listed_at: Annotated[datetime | None, Column(MOMENT)] = None  # when its line in the list of jobs was last written
+    #: Whether the list has, or had, a row of it among those under way.
+    listed_open: Annotated[bool, Column(FLAG, kept=True)] = False
     #: The kinds of needs that the watch has rows of, or had. None: it never had one.
     needs: Annotated[str | None, Column(TEXT, kept=True)] = None
     nonce: Annotated[str, Column(TEXT, kept=True)] = ""

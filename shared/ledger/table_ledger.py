@@ -5,12 +5,16 @@ itself. It does not repeat a POST. So every write leaves a nonce, and a write wi
 
 The stamp of each write of a job: its mark, the states that the job came to, and whether the list of jobs is due.
 
-The list of jobs: a row for each, the newest first, with the last news of it. A page of it is one request.
+The list of jobs: a row for each in the partition of its month, the newest first, with the last news of it.
 
 It is a hint with a time; a job's own row is the truth. Its rows are written beside the job's, by any process, in any
 order. So the news of an open job and the news of its end have columns of their own, and a write replaces one of the two. A
 reader takes those of the later revision, at the same revision the end. A slow "running" never hides an end, although no
 write reads first or has a condition.
+
+A job that is under way has its news in a row of the partition `open` instead, so one request finds all such jobs, however
+many others are listed. The job's row is marked first, so the process that writes its end knows to remove the row.
+A slow process may write it once more after that. Until a tick of the night removes it, the job's own row says the end.
 
 A table lists in key order only, so the keys count down.
 """
@@ -26,7 +30,13 @@ from operator import attrgetter
 from typing import Any, Final
 
 from azure.core import MatchConditions
-from azure.core.exceptions import AzureError, HttpResponseError, ResourceExistsError, ResourceNotFoundError
+from azure.core.exceptions import (
+    AzureError,
+    HttpResponseError,
+    ResourceExistsError,
+    ResourceModifiedError,
+    ResourceNotFoundError,
+)
 from azure.data.tables import EdmType, EntityProperty, TableClient, TableTransactionError, UpdateMode
 
 from shared.azure import (
@@ -74,6 +84,9 @@ LAST_TOLD: Final = 50
 LONGEST_NOTE: Final = 100
 #: States that the list of jobs gets at once. It gets progress this often.
 NEWS: Final = CLOSED | {JobState.HELD, JobState.PAUSED}
+#: States whose news go to the partition `open`. A small job is accepted with the first one, in its month.
+UNDER_WAY: Final = frozenset({JobState.DISPATCHING, JobState.RUNNING, JobState.PAUSED, JobState.FINISHING})
+_IN_OPEN_ALONE: Final = UNDER_WAY - {JobState.DISPATCHING}
 LISTED_EVERY: Final = timedelta(minutes=1)
 
 
@@ -83,12 +96,15 @@ def stamp(job: Job, nonce: str, now: datetime) -> Job:
     The story of an earlier version's row is never begun: its past is not known.
     """
     mine = replace(job, nonce=nonce, story=_extend_story(job, now))
-    return replace(mine, listed_at=now) if is_news(job, mine, now) else mine
+    if not is_news(job, mine, now):
+        return mine
+    return replace(mine, listed_at=now, listed_open=job.listed_open or (bool(job.etag) and job.state in UNDER_WAY))
 
 
 def is_news(known: Job, mine: Job, now: datetime) -> bool:
     """Check whether the list of jobs gets the write of this job, by the row that was known before."""
-    is_new_state = mine.story != known.story and (known.state in NEWS or _is_long_finish(known, now))
+    was_paused = bool(known.story) and known.story[-1].state is JobState.PAUSED
+    is_new_state = mine.story != known.story and (known.state in NEWS or was_paused or _is_long_finish(known, now))
     return known.listed_at is None or is_new_state or _is_due(known, known.listed_at, now)
 
 
@@ -98,11 +114,14 @@ def _is_long_finish(job: Job, now: datetime) -> bool:
 
 
 def _is_due(job: Job, listed_at: datetime, now: datetime) -> bool:
-    """Check whether a job's progress is news: the first chunks that ended, and a minute later."""
-    # Without a chunk that ended, a release would make a request more for each job. One that is finishing ends at once.
-    if not job.ended_chunks or job.state is JobState.FINISHING:
+    """Check whether a job's progress is news: its begin, and each minute while chunks end. One that is finishing ends at once."""
+    if job.state is JobState.FINISHING:
         return False
-    return now - listed_at >= LISTED_EVERY or (job.started_at is not None and listed_at < job.started_at)
+    is_begun = job.started_at is not None and listed_at < job.started_at
+    # The begin of others is the first chunk that ended: small jobs make no request more.
+    if is_begun and job.chunks > MOST_ROWS:
+        return True
+    return job.ended_chunks > 0 and (is_begun or now - listed_at >= LISTED_EVERY)
 
 
 def _extend_story(job: Job, now: datetime) -> tuple[Told, ...]:
@@ -129,8 +148,10 @@ def _note_state(job: Job) -> str:
 _LONGEST_PROBLEM: Final = 200
 #: Rows and requests of a search by the beginning of an id.
 _PAGE_OF_LIST: Final = 1000
-#: Open jobs that one page of the console reads: it shows a few of them.
-_PAGE_OF_OPEN: Final = 250
+#: The partition of the jobs that are under way. It sorts behind all months.
+_OPEN: Final = "open"
+#: Rows of it without news for so long are compared with their jobs each night.
+_SILENT_FOR: Final = timedelta(days=1)
 _MOST_PAGES: Final = 5
 _LAST_MONTH: Final = 999_999
 _LAST_MILLISECOND: Final = 10**15 - 1
@@ -218,20 +239,25 @@ class JobList:
         self._index, self._jobs, self._nights = index, jobs, nights
 
     def tell(self, job: Job) -> None:
-        """Write the news of a job. Safe to repeat."""
+        """Write the news of a job: to `open` while it is under way, else to its month. Safe to repeat."""
         # Of an erased job, the news of before go: a problem may quote a transaction.
         mode = UpdateMode.REPLACE if job.state is JobState.ERASED else UpdateMode.MERGE
+        is_open = job.listed_open and job.state in UNDER_WAY
         with expecting_an_answer(f"list job {job.job!r}"):
             line = _entity(job)
-            self._index.upsert_entity(line, mode=mode)
+            self._index.upsert_entity(line | {"PartitionKey": _OPEN} if is_open else line, mode=mode)
+            if job.listed_open and not is_open:
+                # Behind the other write: at no time is the job in neither.
+                self._index.delete_entity(_OPEN, line["RowKey"])
         if self._nights is not None and job.night is not None:
             self._nights.tell(job, line, mode)
 
     def has_former_news(self, job: Job) -> bool:
         """Check whether the line of a closed job has news of before its end, which a slow process may write again."""
         line, found = _entity(job), set[str]()
-        with expecting_an_answer(f"read the line of job {job.job!r}"), suppress(ResourceNotFoundError):
-            found |= set(self._index.get_entity(line["PartitionKey"], line["RowKey"]))
+        for partition in (line["PartitionKey"], *([_OPEN] if job.listed_open else [])):
+            with expecting_an_answer(f"read the line of job {job.job!r}"), suppress(ResourceNotFoundError):
+                found |= set(self._index.get_entity(partition, line["RowKey"]))
         if self._nights is not None and job.night is not None:
             found |= set(self._nights.find(job))
         return any(name.startswith("open") for name in found)
@@ -256,40 +282,75 @@ class JobList:
         return [] if self._nights is None else self._nights.read(night, _read_line)
 
     def newest(self, limit: int) -> list[Listed]:
-        """Return the latest jobs, the newest first."""
+        """Return the latest jobs, the newest first. `list_open` has later news of those that are under way."""
+        words, values = _query(Wanted())
         with expecting_an_answer("list the jobs"):
-            found = self._index.list_entities(results_per_page=min(limit, _PAGE_OF_LIST))
+            page = min(limit, _PAGE_OF_LIST)
+            found = self._index.query_entities(words, parameters=values, results_per_page=page)
             return [_read_line(entity) for entity, _ in zip(found, range(limit), strict=False)]
 
-    def page(self, wanted: Wanted, most: int, after: str = "") -> JobPage:
-        """Return a page of the wanted jobs by one request. It may be short, or empty, and yet not be the last one."""
+    def page(self, wanted: Wanted, most: int, after: str = "", *, has_news: bool = True) -> JobPage:
+        """Return a page of the wanted jobs. It may be short, or empty, and yet not be the last one.
+
+        One request, and one more for the news of those under way, unless the wanted state is one of theirs. `has_news`: False
+        leaves these out, where rows of months are enough.
+        """
         words, values = _query(wanted)
         with expecting_an_answer("list the jobs"):
-            found = (
-                self._index.query_entities(words, parameters=values, results_per_page=most)
-                if words
-                else self._index.list_entities(results_per_page=most)
-            )
+            found = self._index.query_entities(words, parameters=values, results_per_page=most)
             pages = found.by_page(_token(after))
             try:
-                rows = list(next(pages, ()))
+                rows: list[Mapping[str, Any]] = list(next(pages, ()))
             except HttpResponseError as error:
                 if error.status_code == _BAD_REQUEST and after:
                     raise _no_place(after) from error
                 raise
+            if rows and has_news and wanted.state not in _IN_OPEN_ALONE:
+                laid = self._lay_news_over(rows)
+                is_found_twice = wanted.state is JobState.DISPATCHING
+                rows = [one for one, row in zip(laid, rows, strict=True) if one is row or not is_found_twice]
         listed = [_read_line(entity) for entity in rows]
         token: Any = pages.continuation_token  # type: ignore[attr-defined]  # of the library's iterator of pages
         place = f"{token['PartitionKey']}~{token['RowKey']}" if token else None
         return JobPage([one for one in listed if wanted.state in {None, one.state}], place)
 
-    def find_open(self) -> tuple[list[Listed], bool]:
-        """Return the latest jobs that have not ended, by one request, and whether storage looked at all of them."""
-        words = " and ".join(f"state ne '{state.value}'" for state in sorted(CLOSED))
-        with expecting_an_answer("list the open jobs"):
-            pages = self._index.query_entities(words, results_per_page=_PAGE_OF_OPEN).by_page()
+    def _lay_news_over(self, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Return these rows, those of months with the news of `open` where these are later. One request."""
+        months = [row["RowKey"] for row in rows if row["PartitionKey"] != _OPEN] or [rows[0]["RowKey"]]
+        found = self._index.query_entities(
+            "PartitionKey eq @open and RowKey ge @first and RowKey le @last",
+            # Both partitions have the same keys.
+            parameters={"open": _OPEN, "first": months[0], "last": months[-1]},
+        )
+        news = {row["RowKey"]: row for row in found}
+        return [row if row["PartitionKey"] == _OPEN else _take_later(row, news.get(row["RowKey"])) for row in rows]
+
+    def list_open(self, most: int = _PAGE_OF_LIST) -> tuple[list[Listed], bool]:
+        """Return the jobs that are under way, the newest first, by one request, and whether these are all."""
+        with expecting_an_answer("list the jobs that are under way"):
+            pages = self._index.query_entities(
+                "PartitionKey eq @open", parameters={"open": _OPEN}, results_per_page=most
+            ).by_page()
             listed = [_read_line(entity) for entity in next(pages, ())]
-        is_whole = not pages.continuation_token  # type: ignore[attr-defined]  # of the library's iterator of pages
-        return [one for one in listed if one.state is not None and one.state not in CLOSED], is_whole
+        return listed, not pages.continuation_token  # type: ignore[attr-defined]  # of the library's iterator of pages
+
+    def remove_ended(self, is_under_way: Callable[[str], bool], now: datetime) -> None:
+        """Remove the rows of `open` whose jobs are not under way any more, among those without news for a day.
+
+        One request, and one or two for each such row. A row that was written meanwhile stays.
+        """
+        with expecting_an_answer("look for jobs that are listed as under way, and have ended"):
+            rows = self._index.query_entities(
+                "PartitionKey eq @open and open_as_of lt @old",
+                parameters={"open": _OPEN, "old": (now - _SILENT_FOR).isoformat()},
+                select=["PartitionKey", "RowKey", "job"],
+            )
+            for row in rows:
+                if not is_under_way(row["job"]):
+                    with suppress(ResourceModifiedError):
+                        self._index.delete_entity(
+                            row, etag=row.metadata["etag"], match_condition=MatchConditions.IfNotModified
+                        )
 
     def find(self, beginning: str, most: int) -> list[Job]:
         """Return the jobs whose ids begin so, in the order of their ids, up to so many."""
@@ -320,8 +381,9 @@ class JobList:
 
     def untold(self) -> Iterator[Listed]:
         """Yield the jobs that an earlier version listed: without their states, or the numbers of their transactions."""
+        words, values = _query(Wanted())
         with expecting_an_answer("list the jobs"):
-            for entity in self._index.list_entities(results_per_page=_PAGE_OF_LIST):
+            for entity in self._index.query_entities(words, parameters=values, results_per_page=_PAGE_OF_LIST):
                 line = _read_line(entity)
                 if line.state is None or (line.first_id is None and line.state not in TOMBSTONES):
                     yield line
@@ -364,19 +426,32 @@ def _read_line(entity: Mapping[str, Any]) -> Listed:
     return Listed(**values, first_id=first_id)
 
 
+def _take_later(row: Mapping[str, Any], news: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return the row of a month with the news of `open`, unless an instance of before wrote later ones into the row itself."""
+    if news is None or ("open_as_of" in row and _order_news(row) > _order_news(news)):
+        return row
+    return {**row, **news}
+
+
+def _order_news(row: Mapping[str, Any]) -> tuple[int, datetime]:
+    return row["open_revision"], datetime.fromisoformat(row["open_as_of"])
+
+
 def _query(wanted: Wanted) -> tuple[str, dict[str, str]]:
     """Return the filter. Bounds of time are bounds of keys, so the table need not look beyond them."""
-    words: list[str] = []
-    values: dict[str, str] = {}
+    is_in_months = wanted.state not in UNDER_WAY
+    words = ["PartitionKey lt @open"] if is_in_months else []
+    words += ["PartitionKey eq @open"] if wanted.state in _IN_OPEN_ALONE else []
+    values: dict[str, str] = {"open": _OPEN}
     given = {"state": wanted.state and wanted.state.value, "workload": wanted.workload, "gate": wanted.gate}
     for name, value in given.items():
         if value is not None:
             words, values = [*words, f"{name} eq @{name}"], values | {name: value}
     if wanted.since is not None:
-        words += ["PartitionKey le @oldest_month", "RowKey lt @oldest"]
+        words += ["RowKey lt @oldest", *(["PartitionKey le @oldest_month"] if is_in_months else [])]
         values |= {"oldest_month": _month(wanted.since), "oldest": f"{_moment(wanted.since)}~"}
     if wanted.before is not None:
-        words += ["PartitionKey ge @newest_month", "RowKey gt @newest"]
+        words += ["RowKey gt @newest", *(["PartitionKey ge @newest_month"] if is_in_months else [])]
         values |= {"newest_month": _month(wanted.before), "newest": f"{_moment(wanted.before)}~"}
     return " and ".join(words), values
 
@@ -563,6 +638,14 @@ class TableLedger:
     def tell_list(self, job: Job) -> None:
         """Write the last word about a job into the list of jobs. Safe to repeat."""
         self.list.tell(job)
+
+    def tidy_list(self) -> None:
+        """Take jobs that have ended from those that are listed as under way, where a slow process left them there."""
+        self.list.remove_ended(self._is_under_way, self._clock.now())
+
+    def _is_under_way(self, job: str) -> bool:
+        found = self.read(job)
+        return found is not None and found.state in UNDER_WAY
 
     def tell_needs(self, job: Job, *, is_in_time: bool = False) -> bool:
         """Write again which needs a job has, and end those that it had. No request for a job that never had one."""

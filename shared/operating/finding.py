@@ -58,8 +58,10 @@ class Finder:
         begun = {job.job for job in found}
         yield from (_hit_of_job(job, text) for job in found)
         if further:
+            under_way = {job.job: job for job in self.jobs.list_open()[0]}
             newest = (job for job in self.jobs.newest(NEWEST) if _has(text, job.job) and job.job not in begun)
-            yield from (_hit_of_job(job, text) for job, _ in zip(newest, range(MOST_FOUND), strict=False))
+            shown = (under_way.get(job.job, job) for job, _ in zip(newest, range(MOST_FOUND), strict=False))
+            yield from (_hit_of_job(job, text) for job in shown)
         yield from (Hit(HitKind.GATE, gate, "", gate == text) for gate in self.gates() if _has(text, gate))
         for cause in self.causes():
             if cause.fingerprint.startswith(text) or _has(text, cause.reason, cause.found, cause.place):

@@ -140,7 +140,7 @@ class GateForecaster:
     def _read_lines(self, gate: str, most: int) -> dict[str, Listed]:
         found, after = dict[str, Listed](), ""
         for _ in range(1 + most // _PAGE):
-            page = self.jobs.page(Wanted(state=JobState.HELD, gate=gate), _PAGE, after)
+            page = self.jobs.page(Wanted(state=JobState.HELD, gate=gate), _PAGE, after, has_news=False)
             found |= {line.job: line for line in page.jobs}
             if page.after is None:
                 break

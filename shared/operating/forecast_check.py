@@ -56,7 +56,7 @@ class ForecastCheck:
     def check(self, gate: str, state: GateState, prices: Prices) -> tuple[ForecastNote, Happened] | None:
         """Compare the forecast of the last opening. None: it had none.
 
-        One request more for the list, and one for each job that it started, up to a hundred.
+        Two requests more for the list, and one for each job that it started, up to a hundred.
         """
         note = self.find(gate, state)
         if note is None or state.at is None:

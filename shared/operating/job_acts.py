@@ -396,13 +396,18 @@ def read_queue(queues: QueueServiceClient, name: str) -> QueueLook:
 def find_job_of_number(jobs: JobList, ledger: Ledger, number: int, between: tuple[datetime, datetime]) -> str | None:
     """Return the job that has the transaction with this number, drawn in this time. Mostly one request, at most 40.
 
-    The list has the numbers of jobs that were held or ended. Of other open ones, and of those in stretches, the latest rows
-    are read.
+    The list has the numbers of jobs that were held, are under way or ended. Of other open ones, and of those in stretches,
+    the latest rows are read.
     """
     since, before = between[0] - ACCEPTED_BEFORE, between[1] + SKEW
     if (job := jobs.find_numbered(number, since, before)) is not None:
         return job
-    for listed in (jobs.find_open()[0], jobs.page(Wanted(since=since, before=before), MOST_LISTED).jobs):
+    under_way, _ = jobs.list_open()
+    for one in under_way:
+        if one.first_id is not None and 0 <= number - one.first_id < one.items:
+            return one.job
+    months = jobs.page(Wanted(since=since, before=before), MOST_LISTED, has_news=False)
+    for listed in (under_way, months.jobs):
         unknown = (one for one in listed if one.first_id is None and one.state not in TOMBSTONES)
         for one in islice((one for one in unknown if since <= one.accepted_at < before), MOST_READ):
             found = ledger.read(one.job)

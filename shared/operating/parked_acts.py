@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain, islice
-from typing import Final
+from math import inf
+from typing import Final, NamedTuple
 
 from shared.clock import Clock, all_tried
 from shared.concurrency import FleetTable
@@ -39,10 +40,10 @@ from shared.operating.replay_record import (
     stop,
 )
 from shared.parked import (
+    MOST_TOGETHER,
     NO_JOB,
     CauseIndex,
     Entry,
-    EntryState,
     OverFile,
     Overflow,
     OverLine,
@@ -63,6 +64,22 @@ ROW_WITHIN: Final = timedelta(minutes=5)
 _STOPPED_FOR: Final = timedelta(days=1)
 #: Attempts to write that a replay is to stop. Its owner writes it about once a second at most.
 _ATTEMPTS: Final = 10
+
+
+class Discarded(NamedTuple):
+    """How many entries were discarded, of how many, and whether all of these were tried."""
+
+    closed: int
+    number: int
+    is_whole: bool
+
+
+class _Groups(NamedTuple):
+    """The open entries of a selection, as they are closed."""
+
+    selection: Selection
+    number: int
+    groups: Iterator[Sequence[Entry]]
 
 
 @dataclass(kw_only=True)
@@ -247,26 +264,60 @@ class ParkedOperator:
                 found = self.replays.get(replay)
             raise ContentionError(f"replay {replay} was written by others {_ATTEMPTS} times: repeat the stop")
 
-    def discard(
-        self, selection: Selection, *, by: str, why: str, seen: str | None = None, named: ActKey | None = None
-    ) -> list[Entry]:
-        """Close the entries for good, and return the closed ones. Their rows stay, with the reason.
+    def count(self, selection: Selection) -> int:
+        """Return how many open entries match. One request for a selection by cause or reason."""
+        return self._find_groups(selection, None).number
 
-        `seen`: only if the selection has this digest, else raise ActStaleError. `named`: see AuditTable.record.
+    def discard(  # noqa: PLR0913 - the act, what its person saw, and how long it may take
+        self,
+        selection: Selection,
+        *,
+        by: str,
+        why: str,
+        seen: str | None = None,
+        named: ActKey | None = None,
+        report: Callable[[int], object] = lambda _closed: None,
+        seconds: float = inf,
+    ) -> Discarded:
+        """Close the entries for good, some at a time. Their rows stay, with the reason. It may be stopped and repeated.
+
+        `seen`: only if the selection has this digest, else raise ActStaleError. `named`: see AuditTable.record. `report`
+        hears how many are closed so far. After the `seconds` it begins with no others.
         """
         if not why.strip():
             raise ValueError("discarding needs a reason: say why the message is not needed any more")
-        selection, entries = self._find_as_seen(selection, seen)
-        command = AuditedAct(by, "parked discard", str(selection), why, {"entries": str(len(entries))})
+        found = self._find_groups(selection, seen)
+        command = AuditedAct(by, "parked discard", str(found.selection), why, {"entries": str(found.number)})
+        closed, is_whole, until = 0, True, self.clock.monotonic() + seconds
         with self.audit.record(command, named) as recorded:
-            note = f"{by}: {why}"
-            closed = [
-                changed
-                for entry in entries
-                if (changed := self.table.change(entry, replace(entry, state=EntryState.DISCARDED, note=note)))
-            ]
-            recorded.result = f"done: {len(closed)} of {len(entries)} discarded"
-        return closed
+            for entries in found.groups:
+                if not (is_whole := self.clock.monotonic() < until):
+                    break
+                closed += self.table.discard(
+                    [entry for entry in entries if found.selection.takes(entry)], f"{by}: {why}"
+                )
+                # Also the row of an act that is stopped has it.
+                recorded.details["discarded"] = str(closed)
+                report(closed)
+            recorded.result = f"done: {closed} of {found.number} discarded"
+        return Discarded(closed, found.number, is_whole)
+
+    def _find_groups(self, selection: Selection, seen: str | None) -> _Groups:
+        """Find what matches: by the members of its causes, unless it was seen, or is of a job, or these have none."""
+        if seen is None and (selection.job, selection.key) == (None, None):
+            causes = self.causes.read().causes
+            prints = (cause.fingerprint for cause in causes)
+            if selection.fingerprint is not None:
+                selection = replace(
+                    selection, fingerprint=complete_prefix(selection.fingerprint, prints, "fingerprints")
+                )
+            chosen = [cause for cause in causes if selection.takes_cause(cause)]
+            if number := sum(cause.open for cause in chosen):
+                groups = (self.table.read_members(cause.fingerprint) for cause in chosen)
+                return _Groups(selection, number, chain.from_iterable(groups))
+        selection, entries = self._find_as_seen(selection, seen)
+        begins = range(0, len(entries), MOST_TOGETHER)
+        return _Groups(selection, len(entries), (entries[begin : begin + MOST_TOGETHER] for begin in begins))
 
     def list_files(self, fingerprint: str, room: str | None = None) -> list[OverFile]:
         """Return the files of a cause above the bound at the door, of one room or of all. Its beginning is enough."""

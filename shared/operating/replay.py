@@ -320,6 +320,10 @@ class Selection:
         is_of_job = self.job is None or self.job in {entry.job, entry.claimed}
         return is_of_job and all(value is None or getattr(entry, name) == value for name, value in wanted.items())
 
+    def takes_cause(self, cause: CauseSums) -> bool:
+        """Return whether entries of a cause may match, by its fingerprint and its reason."""
+        return self.fingerprint in {None, cause.fingerprint} and self.reason in {None, cause.reason}
+
     def complete(self, entries: Sequence[Entry]) -> "Selection":
         """Return the selection with the whole fingerprint and the whole key where only their beginnings were typed."""
         fingerprint, key = self.fingerprint, self.key

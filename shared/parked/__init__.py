@@ -14,6 +14,7 @@ Reading order:
 
 from shared.parked.cause_check import CauseCheck as CauseCheck
 from shared.parked.cause_index import (
+    MOST_TOGETHER as MOST_TOGETHER,
     CauseIndex as CauseIndex,
     Causes as Causes,
     OverFile as OverFile,

@@ -82,14 +82,8 @@ class CauseCheck:
         for member in surplus:
             if self._clock.monotonic() >= until:
                 return changed + 1
-            changed += self._remove(member)
+            changed += self._table.drop(member)
         return changed
-
-    def _remove(self, member: Member) -> int:
-        entry = self._table.find(member.job, member.key)
-        if entry is not None and entry.is_open and Member.of(entry) == member:
-            return 0
-        return self._index.record([member], [])
 
 
 def _unwritten(rows: Iterable[SumsRow], now: datetime) -> Iterator[Sequence[SumsRow]]:

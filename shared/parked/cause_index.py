@@ -13,7 +13,7 @@ Not in the table `parked`: an instance of release 0.3.0 reads every partition th
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -239,8 +239,7 @@ class CauseIndex:
         found = Indexed()
         for row in self._query("RowKey gt '0|'"):
             if row["RowKey"].startswith("1|"):
-                _, fingerprint, job, key = row["RowKey"].split("|", 3)
-                found.members.append(Member(fingerprint, job, key, row.get("room")))
+                found.members.append(_member(row))
             elif (file := _file(row)) is not None:
                 found.files.append(file)
             else:
@@ -248,6 +247,17 @@ class CauseIndex:
                 etag, at = str(row.metadata["etag"]), cast("datetime", row.metadata["timestamp"])
                 found.rows.append(SumsRow(process, _sums(row), etag, at))
         return found
+
+    def members_of(self, fingerprint: str) -> Iterator[Member]:
+        """Yield the members of a cause by job and key. One request for a thousand."""
+        with expecting_an_answer(f"read the members of cause {fingerprint!r}"):
+            rows = self._table.query_entities(
+                "PartitionKey eq @partition and RowKey gt @first and RowKey lt @last",
+                # The last one is behind every job: no other character follows the bar.
+                parameters={"partition": _PARTITION, "first": f"1|{fingerprint}|", "last": f"1|{fingerprint}}}"},
+            )
+            for row in rows:
+                yield _member(row)
 
     def _query(self, wanted: str) -> list[TableEntity]:
         with expecting_an_answer("read the index of causes"):
@@ -328,6 +338,11 @@ class CauseIndex:
         """Return when the index last agreed with the entries, or None."""
         row = self._get(_CHECKED)
         return None if row is None else row["at"]
+
+
+def _member(row: Mapping[str, Any]) -> Member:
+    _, fingerprint, job, key = row["RowKey"].split("|", 3)
+    return Member(fingerprint, job, key, row.get("room"))
 
 
 def _quotes(sums: CauseSums, job: str) -> bool:

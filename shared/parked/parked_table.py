@@ -10,7 +10,8 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
 from hashlib import sha256
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ from azure.core.exceptions import (
 from azure.data.tables import EdmType, EntityProperty, TableClient, UpdateMode
 from azure.storage.blob import ContainerClient
 
-from shared.azure import delete_rows, expecting_an_answer
+from shared.azure import delete_rows, expecting_an_answer, write_group
 from shared.errors import ContentionError, NotParkedError, ParkedTamperedError, StorageUnavailableError
 from shared.messages import unwrap
 from shared.parked.cause_index import MOST_TOGETHER, CauseIndex, Causes, Member, ParkedCount
@@ -141,6 +142,70 @@ class ParkedTable:
             while some := list(islice(entries, MOST_TOGETHER)):
                 yield some
 
+    def read_members(self, fingerprint: str) -> Iterator[list[Entry]]:
+        """Yield the open entries of a cause by its members, MOST_TOGETHER of these at a time.
+
+        One request for a thousand members, and one for each job among those of one time. A member that is no open entry goes:
+        a process died after it had closed that.
+        """
+        members = self._index.members_of(fingerprint)
+        while some := list(islice(members, MOST_TOGETHER)):
+            found = [
+                entry for job, of_job in groupby(some, attrgetter("job")) for entry in self._among(job, list(of_job))
+            ]
+            for member in set(some) - {Member.of(entry) for entry in found}:
+                self.drop(member)
+            yield found
+
+    def _among(self, job: str, members: Sequence[Member]) -> Iterator[Entry]:
+        keys = [member.key for member in members]
+        wanted = "PartitionKey eq @job and RowKey ge @first and RowKey le @last and fingerprint eq @fingerprint"
+        values = {"job": job, "first": keys[0], "last": keys[-1], "fingerprint": members[0].fingerprint}
+        return (entry for entry in self._query(wanted, values, closed=False) if entry.key in keys)
+
+    def drop(self, member: Member) -> int:
+        """Take a member from the index unless it is an open entry. Return how many were taken."""
+        entry = self.find(member.job, member.key)
+        if entry is not None and entry.is_open and Member.of(entry) == member:
+            return 0
+        return self._index.record([member], [])
+
+    def discard(self, entries: Sequence[Entry], note: str) -> int:
+        """Close entries for good, MOST_TOGETHER at most. Return how many, without those that others have changed.
+
+        A request for those of one job, and one for the index. Safe to stop: `read_members` removes what is left there.
+        """
+        closed = list[Entry]()
+        for _, some in groupby(sorted(entries, key=attrgetter("job")), attrgetter("job")):
+            closed += self._discard_together(list(some), note)
+        # The act took effect: an index that does not answer is corrected by the daily comparison.
+        with suppress(StorageUnavailableError, ContentionError):
+            self._index.record([Member.of(entry) for entry in closed], [])
+        return len(closed)
+
+    def _discard_together(self, entries: Sequence[Entry], note: str) -> Sequence[Entry]:
+        nonce = secrets.token_hex(8)
+        fresh = [replace(entry, state=EntryState.DISCARDED, note=note, nonce=nonce) for entry in entries]
+        with expecting_an_answer(f"discard {len(entries)} parked of job {entries[0].job!r}"):
+            try:
+                write_group(
+                    self._table,
+                    [
+                        ("update", _row(one), {"mode": UpdateMode.REPLACE, **_only_if(known)})
+                        for known, one in zip(entries, fresh, strict=True)
+                    ],
+                )
+            except AzureError:
+                # One was changed meanwhile, or the reply was lost: the rows tell.
+                return [known for known, one in zip(entries, fresh, strict=True) if self._is_discarded(known, one)]
+        return entries
+
+    def _is_discarded(self, known: Entry, fresh: Entry) -> bool:
+        there = self.find(known.job, known.key)
+        if there is None or there.nonce == fresh.nonce:
+            return there is not None
+        return there.etag == known.etag and self._replace(known, fresh) is not None
+
     def forget(self, entries: Sequence[Entry]) -> None:
         """Remove entries of one partition for good: their bytes, then themselves from the index, then their rows."""
         for entry in entries:
@@ -209,8 +274,7 @@ class ParkedTable:
                 written = self._table.update_entity(
                     _row(fresh),
                     mode=UpdateMode.REPLACE,
-                    etag=known.etag,
-                    match_condition=MatchConditions.IfNotModified,
+                    **_only_if(known),
                 )
             except ResourceModifiedError:
                 # Our own write may have done it: its reply was lost, and the library sent it again.
@@ -255,6 +319,10 @@ class ParkedTable:
                 # No reply: only a read shows whether the row was written.
                 return _entry(self._table.get_entity(entry.job, entry.key))
         return replace(entry, etag=written["etag"])
+
+
+def _only_if(known: Entry) -> dict[str, Any]:
+    return {"etag": known.etag, "match_condition": MatchConditions.IfNotModified}
 
 
 def _not_parked(job: str, key: str) -> NotParkedError:

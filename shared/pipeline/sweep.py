@@ -309,6 +309,22 @@ class Sweep:
             reading.fruitless_left -= 1
         self._point_again(pointer, job, silence, noted)
 
+    def _list_paused(self, job: Job) -> Job:
+        """Write a paused job into the list again. No news of it follow that would mend a write that was lost."""
+        if job.listed_open:
+            self.ledger.tell_list(job)
+            return job
+        # An instance of before paused it: by this write it comes to those under way.
+        noted = change(
+            self.ledger,
+            job.job,
+            lambda found: replace(found, listed_at=None),
+            tried="list it as paused",
+            known=job,
+            retry=_NOT_URGENT,
+        )
+        return noted or job
+
     def _warn_of_held(self, pointer: Pointer, _until: float) -> None:
         job, now = self.ledger.read(pointer.id), self.clock.now()
         if job is None or job.state is not JobState.HELD:
@@ -322,6 +338,8 @@ class Sweep:
     def _warn(self, job: Job) -> tuple[Job, bool]:
         """Warn of its deadline, and write its needs again. Return its row, and whether storage took the needs."""
         now = self.clock.now()
+        if job.state is JobState.PAUSED:
+            job = self._list_paused(job)
         # A stopped job cannot be late any more.
         warned = job if job.state in SEALED else warn(self.ledger, job, now)
         is_in_time = read_progress(warned, now).risk is None

@@ -164,6 +164,7 @@ def _app(one: Installation) -> list[Asker]:
         Asker(Who.APP, "tick: old notes of deliveries, once a day", useful(table=1)),
         # Its rows, the entries, and the note that both agree. A process that starts reads the note.
         Asker(Who.APP, "tick: the index of causes, once a day", useful(table=4)),
+        Asker(Who.APP, "tick: jobs that are listed as under way, once a day", useful(table=1)),
         Asker(
             Who.APP,
             "tick: rooms without a container, queues that no function reads, once a day",

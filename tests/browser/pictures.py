@@ -101,7 +101,7 @@ def orders_on_sale():
         for number in range(3):
             place(world, f"order-{number}")
         world.pump()
-        snapshot = Snapshot(world.stores, work_queues=1, rooms=(), ahead=timedelta(minutes=10))
+        snapshot = Snapshot(world.stores, work_queues=1, rooms=())
         yield View(
             stores=world.stores,
             snapshot=snapshot,

@@ -76,7 +76,7 @@ def test_rows_are_sorted_by_key_and_by_pointer(open_console):
     """The head says which way, and the address keeps it."""
     console = open_console()
     page = console.page
-    jobs = page.get_by_role("group", name="Open jobs")
+    jobs = page.get_by_role("group", name="Jobs under way")
 
     def names():
         read = "all => all.map(one => one.textContent.trim().split(/\\s/)[0])"

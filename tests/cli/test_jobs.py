@@ -291,8 +291,8 @@ def test_the_list_says_how_old_a_state_is_and_what_fails(sluice, job_in, stores)
     assert (by_job[held], by_job[done]) == (True, False)
 
 
-def test_the_list_is_three_requests_however_many_jobs_it_has(stack_settings, job_in, monkeypatch):
-    """One for the jobs, one for the door, one for what fails."""
+def test_the_list_is_four_requests_however_many_jobs_it_has(stack_settings, job_in, monkeypatch):
+    """One for the jobs, one for the later news of those under way, one for the door, one for what fails."""
     for _ in range(5):
         job_in(JobState.RUNNING)
     meters = []
@@ -304,7 +304,7 @@ def test_the_list_is_three_requests_however_many_jobs_it_has(stack_settings, job
 
     monkeypatch.setattr(Connections, "parse", metered)
     assert CliRunner().invoke(app, ["jobs", "list", "--limit", "10"], env=stack_settings).exit_code == 0
-    assert meters[-1].meter.tally.total() == 3
+    assert meters[-1].meter.tally.total() == 4
 
 
 def test_small_sums_have_no_exponent(sluice, job_in):

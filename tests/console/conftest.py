@@ -75,7 +75,7 @@ class Installation:
             storage.serve(self.connections)
         self.clock = Clock()
         self.stores = Stores(self.connections, clock=self.clock)
-        self.snapshot = Snapshot(self.stores, work_queues=1, rooms=(), ahead=timedelta(minutes=10))
+        self.snapshot = Snapshot(self.stores, work_queues=1, rooms=())
         #: The replays that the console was to go on with.
         self.stepped = []
         view = View(

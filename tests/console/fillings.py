@@ -13,6 +13,7 @@ from shared.gate.held import HeldEntry
 from shared.grammar import amounts
 from shared.ledger import ChunkRow, ChunkState, Job, JobState, PlanBlob, Portion, Totals
 from shared.ledger.records import Sources
+from shared.ledger.table_ledger import UNDER_WAY
 from shared.parked.entry import Entry, chunk_key
 from shared.pending import JOB_POINTER, Pointer
 from shared.pipeline.sweep import warn
@@ -53,6 +54,8 @@ def make_job(name, *, chunks=10, done=0, parked=0, **changes):
 def put_job(stores, job, *, is_open=True):
     """Store a job with the rows of its ended chunks, its needs as the tick finds them, and its pointer."""
     stored, _ = stores.ledger.insert(job)
+    if job.state in UNDER_WAY:
+        stored = stores.ledger.commit(replace(stored, listed_at=None))
     states = [ChunkState.DONE] * job.done + [ChunkState.PARKED] * job.parked_chunks
     rows = [
         ChunkRow(job=job.job, chunk=number, state=state, revision=1, settled_at=NOON)

@@ -3,7 +3,7 @@
 import html
 import re
 from dataclasses import replace
-from datetime import timedelta
+from functools import partial
 from threading import Barrier, Thread
 
 import pytest
@@ -31,18 +31,18 @@ def test_an_idle_hour_of_now_is_at_most_sixty_requests(house, visitor):
         costs.append(requests)
         wait, looks = min(LONGEST, wait * 2), looks + 1
     assert looks >= 29
-    # Each sixth look reads the index of open work too, and one in twenty minutes gates and parked entries.
+    # Each sixth look reads the jobs that are under way too, and one in twenty minutes gates and parked entries.
     assert set(costs) <= {1, 2, 4, 5}
     assert costs.count(1) >= 0.75 * looks
     assert house.requests - opened <= 60
 
 
-@pytest.mark.parametrize(("address", "costs"), [("/", [3, 3]), ("/?look=yes", [4, 7])])
+@pytest.mark.parametrize(("address", "costs"), [("/", [2, 2]), ("/?look=yes", [3, 6])])
 def test_a_look_while_something_moves_takes_needs_and_open_jobs(house, visitor, address, costs):
-    """One request for the needs, one for the index, and one for each job. Who looks at parts: the fleet; each half minute queues."""
+    """One request for the needs, and one for the jobs under way. Who looks at parts: the fleet; each half minute queues."""
     decide(house.stores)
     mark = len(address)
-    moving = put_job(house.stores, make_job(f"moving-{mark}", chunks=10, done=3))
+    put_job(house.stores, make_job(f"moving-{mark}", chunks=10, done=3))
     shown = visitor.get(address)
     found = []
     for seconds in (5, 26):
@@ -50,13 +50,18 @@ def test_a_look_while_something_moves_takes_needs_and_open_jobs(house, visitor, 
         put_job(house.stores, make_job(f"another-{seconds}-{mark}", chunks=10, done=3), is_open=False)
         found.append(house.count(lambda: visitor.look_again(address, shown))[1])
     assert found == costs
-    for pointer in house.stores.pending.due(house.clock.now() + timedelta(hours=1)):
-        if pointer.id == moving.job:
-            house.stores.pending.remove(pointer)
+    end_all(house)
+
+
+def end_all(house):
+    """End all jobs that are under way."""
+    for one in house.stores.job_list.list_open()[0]:
+        found = house.stores.ledger.read(one.job)
+        house.stores.ledger.commit(replace(found, state=JobState.COMPLETE, finished_at=house.clock.now()))
 
 
 def test_many_open_jobs_are_one_request(house, visitor):
-    """They come from the list of jobs. One that has ended is known by the list, and shown no more."""
+    """They come from the list of jobs. One that has ended is shown no more."""
     decide(house.stores)
     names = [f"open-{number:02}" for number in range(MOST_ROWS + 5)]
     for name in names:
@@ -67,17 +72,52 @@ def test_many_open_jobs_are_one_request(house, visitor):
     assert [f"/job/{name}" in shown.text for name in names] == [False, *[True] * (len(names) - 1)]
     house.clock.advance(5)
     _, requests = house.count(lambda: visitor.look_again("/", shown))
-    needs, index, listed = 1, 1, 1
-    assert requests == needs + index + listed
+    needs, listed = 1, 1
+    assert requests == needs + listed
     running = house.stores.ledger.read(names[1])
     house.stores.ledger.commit(replace(running, state=JobState.FINISHING, done=10))
     house.clock.advance(5)
     # Long before its outputs are there.
     assert f"{names[1]}</a>" in (again := visitor.look_again("/", shown).text)
     assert ">finishing<" in again[again.index(f"/job/{names[1]}") :][:600]
-    for pointer in house.stores.pending.due(house.clock.now() + timedelta(hours=1)):
-        if pointer.id in names:
-            house.stores.pending.remove(pointer)
+    end_all(house)
+
+
+def test_a_long_job_that_finishes_is_on_now_within_ten_seconds(house, visitor):
+    """As the script looks while a job runs. Its row was read once meanwhile, because there was no news of it for two minutes."""
+    running = put_job(house.stores, make_job("long", chunks=10, done=3))
+    shown = visitor.get("/")
+    longest, wait, costs = int(re.search(r'data-longest="(\d+)"', shown.text)[1]), FIRST, []
+    assert longest == 10
+    for _ in range(20):
+        house.clock.advance(wait)
+        again, requests = house.count(partial(visitor.look_again, "/", shown))
+        shown, wait = (again, FIRST) if again.status_code == 200 else (shown, min(longest, wait * 2))
+        costs.append(requests)
+    assert (set(costs) <= {2, 3, 4}, wait <= longest) == (True, True)
+    house.stores.ledger.commit(replace(running, state=JobState.FINISHING, done=10))
+    told = house.clock.now()
+    house.clock.advance(wait)
+    again = visitor.look_again("/", shown).text
+    row = again[again.index("/job/long") :][:900]
+    assert ">finishing<" in row
+    assert [one.as_of for one in house.stores.job_list.list_open()[0] if one.job == "long"] == [told]
+    end_all(house)
+    house.clock.advance(5)
+    assert "data-longest" not in visitor.get("/").text
+
+
+def test_a_job_that_a_slow_process_left_under_way_is_not_shown(house, visitor):
+    """Its own row says that it has ended. That costs a request, once for each piece of news."""
+    job = put_job(house.stores, make_job("left", chunks=10, done=3))
+    house.stores.ledger.commit(replace(job, state=JobState.COMPLETE, done=10, finished_at=NOON))
+    house.stores.job_list.tell(replace(job, listed_at=NOON))
+    house.clock.advance(121)
+    shown, first = house.count(lambda: visitor.get("/"))
+    house.clock.advance(5)
+    _, look = house.count(lambda: visitor.look_again("/", shown))
+    assert ("/job/left" in shown.text, first, look) == (False, 4, 1)
+    house.stores.job_list.tell(house.stores.ledger.read("left"))
 
 
 def test_all_tabs_share_what_one_has_read(house, visitor):
@@ -124,24 +164,24 @@ def _selection(fingerprint):
     return Selection(fingerprint=fingerprint)
 
 
-def test_a_page_of_the_list_of_jobs_is_one_request(house, visitor):
-    """However many jobs there are, with a filter or without; the next page is a link. One more reads what is parked."""
+def test_a_page_of_the_list_of_jobs_is_two_requests(house, visitor):
+    """Its months, and those under way, of which one is enough. The next page is a link. One more reads what is parked."""
     for number in range(60):
         put_job(house.stores, make_job(f"many-{number:03}", chunks=1, done=1))
     first, requests = house.count(lambda: visitor.get("/jobs"))
-    assert requests == 2
+    assert requests == 3
     shown = re.findall(r"many-\d{3}(?=</a>)", first.text)
     older, requests = house.count(lambda: visitor.get(next_of(first.text)))
-    assert requests == 1
+    assert requests == 2
     shown += re.findall(r"many-\d{3}(?=</a>)", older.text)
     assert sorted(shown) == [f"many-{number:03}" for number in range(60)]
-    for filters in (
-        "state=running",
-        "workload=billing&gate=nightly",
-        "since=2026-01-01&before=2027-01-01",
-        "id=many-0",
+    for filters, costs in (
+        ("state=running", 1),
+        ("workload=billing&gate=nightly", 1),
+        ("since=2026-01-01&before=2027-01-01", 2),
+        ("id=many-0", 1),
     ):
-        assert house.count(lambda asked=filters: visitor.get(f"/jobs?{asked}"))[1] == 1
+        assert house.count(lambda asked=filters: visitor.get(f"/jobs?{asked}"))[1] == costs, filters
     assert visitor.get("/jobs?state=nothing").status_code == 400
     assert visitor.get("/jobs?since=yesterday").status_code == 400
     assert visitor.get("/jobs?after=nowhere").status_code == 400

@@ -39,7 +39,7 @@ def world():
 @pytest.fixture(scope="module")
 def application(world):
     """The console over it."""
-    snapshot = Snapshot(world.stores, work_queues=1, rooms=(), ahead=timedelta(minutes=10))
+    snapshot = Snapshot(world.stores, work_queues=1, rooms=())
     part = OrdersPart(world.own, world.choice)
     view = View(
         stores=world.stores,

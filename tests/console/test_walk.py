@@ -84,7 +84,7 @@ class Person:
     """Follows links and fills in forms of the page before her, and counts both."""
 
     def __init__(self, house):
-        snapshot = Snapshot(house.stores, work_queues=1, rooms=(), ahead=timedelta(minutes=10))
+        snapshot = Snapshot(house.stores, work_queues=1, rooms=())
         self.started = []
         view = View(
             stores=house.stores,

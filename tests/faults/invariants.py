@@ -11,6 +11,7 @@ from itertools import pairwise
 import zstandard
 
 from shared.app import Stores
+from shared.ledger import Wanted
 from shared.ledger.records import ChunkState, JobState, PlanText, Totals
 from shared.parked.cause_index import CauseIndex, Member
 from shared.parked.entry import EntryState
@@ -37,6 +38,7 @@ def breaches(world, scenario) -> Iterator[str]:
     yield from left_over(world)
     yield from unnamed(world, ledger)
     yield from (f"{name} is still halted" for name in Stores(connections).fleet.read().halts)
+    yield from listed(world)
     yield from computed(world, scenario)
     yield from trace(world, scenario)
 
@@ -81,6 +83,7 @@ def breaches_of_stopped(world, scenario) -> Iterator[str]:
             yield f"an event of {name} was never sent"
     yield from (f"{name} is still halted" for name in Stores(connections).fleet.read().halts)
     yield from left_over(world)
+    yield from listed(world)
 
 
 def breaches_of_erased(world, scenario) -> Iterator[str]:
@@ -104,6 +107,15 @@ def breaches_of_erased(world, scenario) -> Iterator[str]:
         Stores(world.observer()).parked_table,
         CauseIndex(world.observer().tables.get_table_client("decisions"), "of an invariant"),
     )
+
+
+def listed(world) -> Iterator[str]:
+    """Yield what the list says of jobs that their own rows do not say."""
+    stores = Stores(world.observer())
+    for one in (*stores.job_list.page(Wanted(), 100).jobs, *stores.job_list.list_open()[0]):
+        job = stores.ledger.read(one.job)
+        if job is None or job.state is not one.state:
+            yield f"{one.job} is listed as {one.state}, and is {job and job.state}"
 
 
 def _job(ledger, name, scenario, world):

@@ -75,6 +75,9 @@ MUTANTS = {
     "a pointer is removed before the next one is written": Mutant(
         Sweep, "_look_at", mistakes.remove_before_pointing, LOST_AFTER_TICK, "kill_after", ("tick", POINTER)
     ),
+    "the tick writes no end into the list of jobs": Mutant(
+        TableLedger, "tell_list", lambda *_: None, "pause and resume", "kill_after", ("finish", "POST $batch"), nth=-1
+    ),
     "messages have the default time to live": Mutant(STORES, "put_on", mistakes.put_to_expire, ACCEPT),
     "poison is deleted without a record": Mutant(TICK_STEPS, "drain_poison", mistakes.throw_away, "drain a submission"),
     "a drain deletes before it parks": Mutant(

@@ -646,6 +646,23 @@ class Sounded(SmallJobs):
         return _unstamped(ledger.read(job)), [_unstamped(row) for row in ledger.rows(job)]
 
 
+class UnderWay(SmallJobs):
+    """A job of which there are news: its row, its line of its month, and the one among those under way."""
+
+    tables, values = ("jobs", "jobindex"), v.UNDER_WAY
+
+    def write(self, connections, stored):
+        ledger = self._ledger(connections)
+        inserted, _ = ledger.insert(replace(stored, listed_open=False))
+        assert ledger.commit(replace(inserted, listed_at=None))
+
+    def read(self, connections):
+        ledger = self._ledger(connections)
+        ((line,), is_whole), name = ledger.list.list_open(), self.values.job
+        assert (line.job, line.state, is_whole) == (name, "running", True)
+        return _unstamped(ledger.read(name))
+
+
 class Halted(SmallJobs):
     """A job whose messages are taken out of the queues."""
 
@@ -1015,7 +1032,7 @@ SHELVES = {
     for shelf in (
         Jobs, SmallJobs, Lines, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, PutOff, CauseSums, Over,
         Fleet, Diary, Audit, Replays, Picked, Totals,
-        Plans, Results, SoFar, SoFarLines, Segments, Slices, Spans, Sounded, Needs, Hours, Asides, Bounded, Halted, Erased, Waiting, Awaited, Nights, Reruns, Growing, Ranged, Outputs, Gates, Timetables, Sequences, Rules,
+        Plans, Results, SoFar, SoFarLines, Segments, Slices, Spans, Sounded, Needs, Hours, Asides, Bounded, UnderWay, Halted, Erased, Waiting, Awaited, Nights, Reruns, Growing, Ranged, Outputs, Gates, Timetables, Sequences, Rules,
     )
 }  # fmt: skip
 _ZSTD = b"\x28\xb5\x2f\xfd"

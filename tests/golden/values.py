@@ -347,6 +347,15 @@ SMALL = p.Job(
     story=(p.Told(p.JobState.DISPATCHING, LATER, 1),),
 )
 
+#: A job that is under way, as its row and the list have it.
+UNDER_WAY = replace(
+    SMALL,
+    job="team-a~long",
+    state=p.JobState.RUNNING,
+    listed_open=True,
+    story=(p.Told(p.JobState.RUNNING, LATER, 1),),
+)
+
 #: A job that was paused twice, its halt row, and the pointer to that.
 HALTED = (
     replace(

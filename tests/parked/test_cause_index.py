@@ -327,3 +327,55 @@ def test_an_act_that_is_killed_or_refused_anywhere_counts_once(act, mode):
         if plan.count < at:
             break
     assert at > 1
+
+
+def _discard_all(process):
+    return sum(process.table.discard(entries, "ann: x") for entries in process.table.read_members("f" * 16))
+
+
+def test_a_cause_is_discarded_by_its_members_some_at_a_time():
+    """Two requests for each group of one job and the index, and one for a thousand members. Others stay open."""
+    shelf = MemoryShelf(MemoryStorage())
+    process = shelf.index()
+    many = 2 * MOST_TOGETHER + 10
+    park(process, *(make_entry(f"chunk-{number:09}-1") for number in range(many)))
+    others = park(process, *(make_entry(f"chunk-{number:09}-2", fingerprint="e" * 16) for number in range(3)))
+    process.table.change(others[0], replace(others[0], state=EntryState.REPLAYED))
+    before = process.plan.count
+    groups = [process.table.discard(entries, "ann: x") for entries in process.table.read_members("f" * 16)]
+    assert groups == [MOST_TOGETHER, MOST_TOGETHER, 10]
+    assert process.plan.count - before == 1 + 3 * (1 + 1 + 1)
+    assert shelf.numbers() == {"e" * 16: 3}
+    (note,) = {entry.note for entry in process.table.entries(closed=True) if not entry.is_open}
+    assert note == "ann: x"
+    shelf.close()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_discard_that_is_killed_or_refused_anywhere_is_repeated(mode):
+    """Every request is broken in every way. The next one closes what is left, and no comparison is needed."""
+    for at in itertools.count(1):
+        shelf, plan = MemoryShelf(MemoryStorage()), Plan.of(at, mode)
+        park(shelf.index(), *(make_entry(f"chunk-{number:09}-1", job=job) for job in "ab" for number in range(2)))
+        with suppress(KilledError, SluiceError):
+            _discard_all(shelf.index(plan))
+        shelf.numbers()
+        _discard_all(shelf.index())
+        assert (shelf.numbers(), list(shelf.index().table.entries())) == ({}, []), at
+        shelf.close()
+        if plan.count < at:
+            break
+    assert at > 1
+
+
+def test_of_entries_that_are_discarded_one_that_others_changed_stays():
+    """Each is as it was read, or it is left alone."""
+    shelf = MemoryShelf(MemoryStorage())
+    process = shelf.index()
+    park(process, *(make_entry(f"chunk-{number:09}-1") for number in range(3)))
+    (read,) = process.table.read_members("f" * 16)
+    process.table.change(read[1], replace(read[1], state=EntryState.REPLAYED))
+    assert process.table.discard(read, "ann: x") == 2
+    assert [entry.key for entry in process.table.entries()] == [read[1].key]
+    assert shelf.numbers() == {"f" * 16: 1}
+    shelf.close()

@@ -160,6 +160,19 @@ def test_a_discard_closes_with_its_reason(sluice, ward, entry):
     assert group["entries"] == 1
 
 
+def test_all_that_failed_for_one_reason_is_discarded_by_its_causes(sluice, ward, entry):
+    """The audit says how many. A reason that nothing has is no success."""
+    assert sluice("discard", "--reason", "failed:Other", "--why", "x", "--yes").exit_code == 1
+    done = sluice("discard", "--reason", entry.reason, "--why", "published again", "--yes", "--json")
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["discarded"] >= 1
+    assert ward.entries[0].state is EntryState.DISCARDED
+    with ward.process() as process:
+        table = process.connections.tables.get_table_client("audit")
+        acts = acts_of(table.query_entities("target eq @reason", parameters={"reason": entry.reason}))
+    assert [one.act.details["discarded"] for one in acts] == [str(json.loads(done.stdout)["discarded"])]
+
+
 @pytest.mark.parametrize("arguments", [["replay"], ["discard", "--why", "x"], ["discard", "--job", "j", "--why", " "]])
 def test_a_call_that_would_take_everything_is_refused(sluice, arguments):
     """Without a selection, or without a reason, the call makes no sense."""

@@ -76,7 +76,7 @@ def list_jobs(  # noqa: PLR0913 - the filters of the list
     settings: SettingsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the jobs that were accepted last, by three requests. Counts are as of the last news of each job.
+    """List the jobs that were accepted last, by four requests. Counts are as of the last news of each job.
 
     A state that may be another by now says when it was seen. A job whose messages fail again and again is marked "failing".
     """

@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from functools import partial
 from typing import Annotated, NoReturn
 
 import msgspec
@@ -19,7 +20,7 @@ from shared.operating import (
     summarize_causes,
     waves,
 )
-from shared.parked import Entry, OverFile, files_in_words, join_by_cause
+from shared.parked import MOST_TOGETHER, Entry, OverFile, files_in_words, join_by_cause
 from tools.cli import parked_view as view
 from tools.cli.completion import complete_cause
 from tools.cli.lists import make_list, watchable
@@ -211,24 +212,30 @@ def discard(  # noqa: PLR0913 - each option of the command is an argument
         raise typer.BadParameter("say why it is not needed", param_hint="--why")
     selection = _selection(fingerprint, job, reason, key)
     with open_operator(settings) as operator:
-        found = operator.select(selection)
+        count = operator.count(selection)
         is_of_cause = selection == Selection(fingerprint=fingerprint)
         files = operator.list_files(fingerprint) if fingerprint and is_of_cause else []
-        if not found and not files:
-            _end_without_any(operator, selection, found, as_json=as_json)
-        count, over = len(found), sum(file.sums.over for file in files)
+        if not count and not files:
+            _end_without_any(operator, selection, [], as_json=as_json)
+        over = sum(file.sums.over for file in files)
         if not yes:
             more = f" and {over} more in {files_in_words(len(files))}" if files else ""
             typer.confirm(f"Discard {count} parked messages of {selection}{more} for good?", abort=True, err=True)
-        closed = operator.discard(selection, by=by, why=why) if found else []
+        report = partial(_report_discarded, whole=count)
+        closed = operator.discard(selection, by=by, why=why, report=report).closed if count else 0
         if files:
             operator.discard_files(files, by=by, why=why)
     if as_json:
-        typer.echo(json.dumps({"discarded": len(closed), "over": over}))
+        typer.echo(json.dumps({"discarded": closed, "over": over}))
     else:
-        typer.echo(f"{len(closed)} of {count} discarded" + (f", and {over} in files" if files else ""))
-    if len(closed) < count:
+        typer.echo(f"{closed} of {count} discarded" + (f", and {over} in files" if files else ""))
+    if closed < count:
         raise typer.Exit(PROBLEM_FOUND)
+
+
+def _report_discarded(closed: int, whole: int) -> None:
+    if closed % _PROGRESS < MOST_TOGETHER and closed < whole:
+        typer.echo(f"{closed:,} of {whole:,} discarded; it may be stopped, and repeated", err=True)
 
 
 @app.command()

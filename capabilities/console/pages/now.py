@@ -18,7 +18,7 @@ from shared.watch import KEPT, Hour, Point, list_points
 
 #: Seconds for which a page that was opened takes a part that another page has read.
 _OPENED: Final = 2.0
-#: And one that looks again, each five seconds, while something moves.
+#: And one that looks again, each five to ten seconds, while something moves.
 _LOOKED: Final = 1.0
 #: Seconds for which it takes the queues. They cost two requests each, and say nothing about how far a job is.
 _QUEUES: Final = 30.0
@@ -54,6 +54,7 @@ def show_now(visit: Visit) -> Page:
         "columns": JOBS,
         "jobs": [row_of_job(job, visit.now) for job in work.jobs],
         "open_number": work.number,
+        "has_all": work.is_whole,
         "alerts": find_alerts(
             standing=standing, work=work, parked=parked, words=visit.view.needs, now=visit.now, link=visit.link
         ),
@@ -67,6 +68,7 @@ def show_now(visit: Visit) -> Page:
         template="now.html",
         values=values,
         looks_again=span <= _DAY_HOURS and before is None,
+        is_busy=work.is_moving,
         has_plot=True,
         inset="_day.html",
     )

@@ -27,6 +27,8 @@ from shared.parked import DOOR, NO_JOB, Entry
 _AGE: Final = 2.0
 #: Causes and entries on one page.
 MOST_CAUSES: Final = 25
+#: Seconds for which a request of a browser discards entries. The rest is asked about again.
+_DISCARDS_FOR: Final = 20.0
 PAGE: Final = 50
 
 
@@ -91,17 +93,19 @@ def show_cause(visit: Visit, fingerprint: str) -> Page:
 
 
 def discard_cause(visit: Visit, fingerprint: str) -> Page | str:
-    """Discard the entries of a cause as the person saw them, and go to the list."""
+    """Discard the entries of a cause as the person saw them, and go to the list, or to those that are left."""
     posted = read_form(visit.fields, visit.person, visit.link("discard", fingerprint=fingerprint), visit.now)
     operator = visit.view.build_operator()
     try:
         selection = select_cause(visit, fingerprint)
-        operator.discard(selection, by=posted.who, why=posted.why, seen=posted.seen, named=posted.named)
+        done = operator.discard(
+            selection, by=posted.who, why=posted.why, seen=posted.seen, named=posted.named, seconds=_DISCARDS_FOR
+        )
     except ActStaleError as error:
         # A second click finds that the first one discarded them.
         visit.view.stores.audit.check_new(posted.named)
         return replace(show_cause(visit, fingerprint), status=409, notice=str(error))
-    return visit.link("parked")
+    return visit.link("parked") if done.is_whole else visit.link("cause", fingerprint=fingerprint)
 
 
 def show_entry(visit: Visit, job: str, key: str) -> Page:

@@ -172,6 +172,7 @@
     keepOpen(old, fresh);
     old.replaceChildren(...document.adoptNode(fresh).childNodes);
     old.dataset.version = fresh.dataset.version;
+    old.dataset.longest = fresh.dataset.longest || "";
     [...old.querySelectorAll(".box")].forEach((box, place) => { box.scrollLeft = scrolls[place] || 0; });
     if (address) [...old.querySelectorAll("a")].find((one) => one.getAttribute("href") === address)?.focus({ preventScroll: true });
     for (const id of ["cost", "asof"]) {
@@ -186,6 +187,8 @@
   }
 
   const moving = () => document.getElementById("moving");
+  // While work goes on, the server says a shorter time.
+  const longest = () => Number(moving().dataset.longest) * 1000 || LONGEST;
   const isIdle = () => Date.now() - touched > PATIENCE;
   // Only a server on this machine is asked whether it is there: that costs nothing.
   const heart = document.body.dataset.alive;
@@ -259,7 +262,7 @@
     send("GET", address, "document", (request) => {
       asking = 0;
       const hasMoved = request.status === 200 && request.response;
-      wait = hasMoved ? FIRST : Math.min(LONGEST, wait * 2);
+      wait = hasMoved ? FIRST : Math.min(longest(), wait * 2);
       if (hasMoved) takeOver(request.response);
       stand(judge(request.status));
       schedule();
