@@ -31,6 +31,7 @@ from shared.ids import RangeGenerator
 from shared.ledger import NightTable, TableLedger
 from shared.messages import Delivery, Permit
 from shared.operating import (
+    ActForecaster,
     AuditTable,
     DiffReader,
     Finder,
@@ -406,6 +407,11 @@ class Stores(Closing):
     def gate_forecaster(self) -> GateForecaster:
         """Says what opening a gate would start."""
         return GateForecaster(self.held, self.job_list, self.fleet, self.speeds)
+
+    @property
+    def act_forecaster(self) -> ActForecaster:
+        """Says what an act on jobs or a replay would do."""
+        return ActForecaster(ledger=self.ledger, fleet=self.fleet.read, speeds=self.speeds)
 
     @property
     def forecast_check(self) -> ForecastCheck:

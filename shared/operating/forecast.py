@@ -6,11 +6,11 @@ allow work them off. What the workload calls is not known here, nor jobs that co
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from shared.azure import governors_of_work
 from shared.concurrency import Fleet, FleetTable, Observation, decide_tasks
@@ -267,6 +267,29 @@ def describe_check(note: ForecastNote, happened: Happened) -> str:
     return f"{said}; happened {happened.ended_at:%H:%M:%S}, {cost}"
 
 
+class WorkPart(NamedTuple):
+    """Chunks of a job that are to run."""
+
+    job: str
+    workload: str
+    chunks: int
+    items: int
+
+
+def forecast_work(
+    parts: Sequence[WorkPart], speeds: Mapping[str, Speed], fleet: Fleet, prices: Prices, now: datetime
+) -> Forecast:
+    """Return the forecast of chunks that jobs run which were accepted before. Pure."""
+    rows = [
+        HeldEntry(gate="", id=one.job, epoch=0, queue=submission_queue(), message="", held_at=now, chunks=one.chunks)
+        for one in parts
+    ]
+    lines = {one.job: Listed(one.job, now, one.workload, None, items=one.items, chunks=one.chunks) for one in parts}
+    usage = add(*(requests_of_rerun(one.chunks) for one in parts))
+    found = forecast(rows, lines, speeds, fleet, prices, now)
+    return replace(found, requests=sum(usage.values()), amount=price(usage, prices).total)
+
+
 def forecast_rerun(job: Job, fleet: Fleet, prices: Prices, now: datetime, *, newest: bool = False) -> dict[str, str]:
     """Return the detail of another run of a job, of the size and at the speed of the run before. Empty: it had no plan.
 
@@ -274,12 +297,10 @@ def forecast_rerun(job: Job, fleet: Fleet, prices: Prices, now: datetime, *, new
     """
     if not job.chunks:
         return {}
-    row = HeldEntry(gate="", id=job.job, epoch=0, queue=submission_queue(), message="", held_at=now, chunks=job.chunks)
-    line = Listed(job.job, job.accepted_at, job.workload, job.gate, items=job.items, chunks=job.chunks)
     ran = job.totals.items
     speeds = {job.workload: Speed(milliseconds=job.milliseconds, items=ran)} if ran and job.milliseconds else {}
-    found = forecast([row], {job.job: line}, speeds, fleet, prices, now)
-    amount = price((requests_of_job if newest else requests_of_rerun)(job.chunks), prices).total
+    found = forecast_work([WorkPart(job.job, job.workload, job.chunks, job.items)], speeds, fleet, prices, now)
+    amount = price(requests_of_job(job.chunks), prices).total if newest else found.amount
     before = price(count_requests(job), prices).total
     return {DETAIL: str(ForecastNote(1, found.ends, amount, prices.currency, before))}
 

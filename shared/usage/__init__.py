@@ -50,5 +50,6 @@ from shared.usage.month import (
     price_idle_month as price_idle_month,
     requests_of_chunks as requests_of_chunks,
     requests_of_job as requests_of_job,
+    requests_of_replay as requests_of_replay,
     requests_of_rerun as requests_of_rerun,
 )

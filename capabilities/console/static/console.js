@@ -172,6 +172,8 @@
     keepOpen(old, fresh);
     old.replaceChildren(...document.adoptNode(fresh).childNodes);
     old.dataset.version = fresh.dataset.version;
+    // Nothing is left to act on.
+    if (old.querySelector("[data-over]")) document.getElementById("acts")?.remove();
     [...old.querySelectorAll(".box")].forEach((box, place) => { box.scrollLeft = scrolls[place] || 0; });
     if (address) [...old.querySelectorAll("a")].find((one) => one.getAttribute("href") === address)?.focus({ preventScroll: true });
     for (const id of ["cost", "asof"]) {
