@@ -2,9 +2,9 @@
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
@@ -100,7 +100,7 @@ from shared.signals import (
     Signals,
 )
 from shared.topology import GUARD, URGENT, WAKE, submission_queue, work_queue_names
-from shared.usage import DayBudget, Diary, load, read_day
+from shared.usage import DayBudget, Diary, load, price_causes, read_day
 from shared.watch import NeedKind, TickNeeds, WatchTable
 
 if TYPE_CHECKING:
@@ -397,6 +397,10 @@ class Stores(Closing):
     def day_budget(self, budget: Decimal | None) -> DayBudget:
         """Build the budget of the day. It makes one request per decision, and none without a budget."""
         return DayBudget(budget=budget, prices=load(), noted_on=lambda day: read_day(self.usage, day))
+
+    def spent_on(self, day: date) -> Mapping[str, float]:
+        """Return the cost of a day by the cause of its requests. One request."""
+        return price_causes(read_day(self.usage, day), load())
 
     @property
     def finder(self) -> Finder:

@@ -29,6 +29,7 @@ from shared.usage.diary import (
     DayNotes as DayNotes,
     Diary as Diary,
     keep as keep,
+    price_causes as price_causes,
     read_day as read_day,
     read_notes as read_notes,
 )
