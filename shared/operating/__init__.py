@@ -4,7 +4,8 @@ Reading order:
 
 - `audit`: a row before the effect, its result after
 - `gate_acts`: gates are opened and closed; all gates, with the work behind each
-- `forecast`: the jobs, seconds and price of an opening. `forecast_check` compares it with the outcome
+- `forecast`: the jobs, seconds and price of an opening. `forecast_check` compares it with the outcome,
+  and `job_pace` says how fast jobs of a size ended lately
 - `act_forecast`: what an act on jobs or a replay would do, in the sentence of command and console
 - `timetable_acts`: timetables are set and ended, and their next opening is planned
 - `job_acts`: jobs are paused and resumed, rules put in force; a job with everything around it, and the lines that it made
