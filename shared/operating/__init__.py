@@ -40,7 +40,6 @@ from shared.operating.columns import (
     JOBS as JOBS,
     REPLAYS as REPLAYS,
     JobRow as JobRow,
-    describe_gate as describe_gate,
     row_of_job as row_of_job,
 )
 from shared.operating.differences import (
@@ -79,6 +78,7 @@ from shared.operating.gate_acts import (
     GateReader as GateReader,
     Operator as Operator,
     Overview as Overview,
+    describe_gate as describe_gate,
     hash_seed as hash_seed,
     note_roll as note_roll,
 )

@@ -31,7 +31,7 @@ from tools.cli import erasing, job_view as view, rerun
 from tools.cli.before_act import say_of_jobs
 from tools.cli.completion import complete_job
 from tools.cli.diff_view import diff_in_words, list_diff_pieces
-from tools.cli.lists import make_list, watchable
+from tools.cli.lists import make_list
 from tools.cli.options import (
     FORMER_NAMES,
     PROBLEM_FOUND,
@@ -48,6 +48,7 @@ from tools.cli.options import (
 from tools.cli.parked_view import entry_document
 from tools.cli.screen import Screen, clean
 from tools.cli.settings_file import load
+from tools.cli.watchable import watchable
 from tools.cli.watching import STATUS_WORDS, Watch, refused_lines, status_of
 
 #: Jobs whose ids begin as one that was typed: more than an error shows.

@@ -24,7 +24,7 @@ from shared.usage import load as load_prices
 from tools.cli import parked_view as view
 from tools.cli.before_act import print_replay, say_of_replay
 from tools.cli.completion import complete_cause
-from tools.cli.lists import make_list, watchable
+from tools.cli.lists import make_list
 from tools.cli.options import (
     FORMER_NAMES,
     PROBLEM_FOUND,
@@ -38,6 +38,7 @@ from tools.cli.options import (
 )
 from tools.cli.replays import build_operator, follow, open_operator, open_stores, replays, step_replay, stop
 from tools.cli.screen import Screen, clean
+from tools.cli.watchable import watchable
 
 app = typer.Typer(
     help="What failed for good: look at it, replay it, discard it.\n\nStatus: 0 done, 1 something came back, did not "

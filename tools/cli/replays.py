@@ -25,10 +25,11 @@ from shared.operating import (
 )
 from shared.settings import Dequeue, Settings
 from tools.cli import parked_view as view
-from tools.cli.lists import make_list, watchable
+from tools.cli.lists import make_list
 from tools.cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, connected
 from tools.cli.screen import Screen
 from tools.cli.settings_file import load
+from tools.cli.watchable import watchable
 
 ReplayArgument = Annotated[str, typer.Argument(help="Its id, as `replays` shows it.", metavar="ID")]
 #: The fates after which nothing is left to do.
