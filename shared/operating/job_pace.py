@@ -4,15 +4,15 @@ Each job needs more than the work of its chunks: it is started, credited and fin
 the time. So a forecast takes it from jobs that ended, and promises no more than was seen.
 """
 
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from shared.ledger import Listed
 from shared.pipeline import Speed
 
-#: Fewer jobs than this say nothing about many.
-_LEAST: Final = 20
+#: Fewer jobs than the first say nothing about many. Of more than the second, the fastest so many in a row count.
+_LEAST, _MOST = 20, 100
 #: A job has a size like others if its chunks are at most so many times theirs.
 _LIKE: Final = 2
 
@@ -26,20 +26,44 @@ class JobPace(NamedTuple):
     rest: float = 0.0
 
 
+class _Run(NamedTuple):
+    began: datetime
+    ended: datetime
+    #: Seconds beside the work of a chunk.
+    rest: float
+
+
 def measure_pace(lines: Sequence[Listed], chunks: float, speeds: Mapping[str, Speed]) -> JobPace:
     """Return the pace of ended jobs that have about so many chunks."""
     like = [one for one in lines if chunks <= _LIKE * one.chunks and one.chunks <= _LIKE * chunks]
-    ends = sorted(one.finished_at for one in like if one.finished_at)
-    # The densest half: between two openings nothing ends.
-    half = max(_LEAST, len(ends) // 2)
-    spans = [later - earlier for earlier, later in zip(ends, ends[half:], strict=False)]
-    each = min(spans, default=timedelta()).total_seconds() / half
-    return JobPace(each, min((_rest_of(one, speeds.get(one.workload)) for one in like if one.started_at), default=0.0))
+    runs = sorted(_read_runs(like, speeds))
+    paces = [pace for ends in _group(runs) for pace in _list_paces(ends)]
+    return JobPace(min(paces, default=0.0), min((one.rest for one in runs), default=0.0))
 
 
-def _rest_of(line: Listed, speed: Speed | None) -> float:
-    if line.finished_at is None or line.started_at is None:
-        return 0.0
-    took = (line.finished_at - line.started_at).total_seconds()
-    work = line.items / max(1, line.chunks) * speed.milliseconds / speed.items / 1000 if speed else 0.0
-    return max(0.0, took - work)
+def _read_runs(lines: Sequence[Listed], speeds: Mapping[str, Speed]) -> Iterator[_Run]:
+    for line in lines:
+        if line.started_at is not None and line.finished_at is not None:
+            took, speed = (line.finished_at - line.started_at).total_seconds(), speeds.get(line.workload)
+            work = line.items / max(1, line.chunks) * speed.milliseconds / speed.items / 1000 if speed else 0.0
+            yield _Run(line.started_at, line.finished_at, max(0.0, took - work))
+
+
+def _group(runs: Sequence[_Run]) -> Iterator[list[datetime]]:
+    """Yield the ends of runs that overlap. Between two groups nothing was in work, so that time says nothing."""
+    ends, last = list[datetime](), datetime.min.replace(tzinfo=UTC)
+    for run in runs:
+        if ends and run.began > last:
+            yield sorted(ends)
+            ends = []
+        ends.append(run.ended)
+        last = max(last, run.ended)
+    if ends:
+        yield sorted(ends)
+
+
+def _list_paces(ends: Sequence[datetime]) -> Iterator[float]:
+    number = min(_MOST, len(ends) - 1)
+    if number >= _LEAST:
+        for earlier, later in zip(ends, ends[number:], strict=False):
+            yield (later - earlier).total_seconds() / number

@@ -304,7 +304,7 @@ def describe_progress(replay: Replay) -> str:
 def describe_end(replay: Replay) -> str:
     """Say what came of a replay that is over, and why it stopped before its last wave."""
     last = next(iter(replay.waves[-1:]), None)
-    if replay.stopped_by or last is None or not last.is_last:
+    if replay.stopped_by or last is None or not last.is_last or not replay.has_more:
         return replay.result
     same, silent = last.count(ReplayFate.SAME_AGAIN), last.count(ReplayFate.NO_ANSWER)
     why = f"{same:,} came back for the same cause" if same else f"no worker answered for {silent:,}"

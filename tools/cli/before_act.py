@@ -32,7 +32,7 @@ def say_of_night(stores: Stores, act: NightAct, lines: Sequence[NightLine]) -> N
 def say_of_replay(found: ReplayForecast, sizes: Sequence[int], *, most: int, err: bool = False) -> None:
     """Print what a replay would do, with the sizes of its first waves. `err`: before a question."""
     shown = ", ".join(map(str, sizes[:most])) + (" ..." if len(sizes) > most else "")
-    typer.echo(f"{describe_replay(found)}\nwaves of {shown}", err=err)
+    typer.echo(f"{describe_replay(found)}\n{found.size.entries} to replay, in waves of {shown}", err=err)
 
 
 def print_replay(found: ReplayForecast, sizes: Sequence[int]) -> None:

@@ -385,7 +385,7 @@ def rerun_job(  # noqa: PLR0913 - each option of the command is an argument
         stores = Stores(connections)
         ran = rerun.run_dry(
             stores,
-            _say_first(stores, find_job(stores, job), is_shown=not as_json),
+            find_job(stores, job),
             settings,
             chunks=chunks,
             workload=workload,
@@ -395,13 +395,6 @@ def rerun_job(  # noqa: PLR0913 - each option of the command is an argument
     typer.echo(json.dumps(rerun.run_document(ran)) if as_json else "\n".join(rerun.in_words(ran)))
     if ran.differs:
         raise typer.Exit(PROBLEM_FOUND)
-
-
-def _say_first(stores: Stores, job: Job, *, is_shown: bool) -> Job:
-    """Return the job, after a person has read what another run of it would do."""
-    if is_shown and may_act(job, NightAct.RERUN):
-        say_of_jobs(stores, NightAct.RERUN, [job])
-    return job
 
 
 def _run_again(  # noqa: PLR0913 - options of the command

@@ -126,7 +126,7 @@ def step_replay(operator: ParkedOperator, replay: Replay, *, as_json: bool) -> N
             new = [wave for wave in last.waves if wave.number not in seen]
             seen |= {wave.number: wave for wave in new}
             for wave in [] if as_json else new:
-                left = "" if last.is_over else f"; {describe_progress(last)}"
+                left = f"; {describe_progress(last)}" if last.has_more and not last.is_over else ""
                 typer.echo(f"wave {wave.number} of {wave.size}: {describe_fates(wave.counts)}{left}")
     except KeyboardInterrupt:
         typer.echo(
