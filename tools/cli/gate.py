@@ -136,7 +136,7 @@ def open_gate(  # noqa: C901, PLR0913 - each option of the command is an argumen
         held = stores.held.summary(name)
         warm = _say_warm(whole, settings, name, at, None if cold else minutes, as_json) if whole and at else None
         if not yes:
-            typer.confirm(_question(stores, name, held, at), abort=True, err=True)
+            _ask(connections, stores, name, held, at)
         try:
             if whole and at:
                 outcome = _plan(whole, name, at, held, warm, drops=cold, by=by, why=why, once=once)
@@ -271,6 +271,15 @@ def show_roll(
     if found is None:
         end(f"gate {name!r} has no roll: it held no orders, or the retention of its roll is over")
     typer.echo(found.content.decode(), nl=False)
+
+
+def _ask(connections: "Connections", stores: GateStores, name: str, held: "HeldSummary", at: datetime | None) -> None:
+    """Say what the opening would start, and ask whether it is meant, or end."""
+    if held.count:
+        from tools.cli.gate_forecast import say_forecast  # noqa: PLC0415
+
+        say_forecast(_open_stores(connections), name, at or stores.clock.now())
+    typer.confirm(_question(stores, name, held, at), abort=True, err=True)
 
 
 def _question(stores: GateStores, name: str, held: "HeldSummary", at: datetime | None) -> str:
