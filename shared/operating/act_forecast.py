@@ -4,7 +4,7 @@ The command and the console say it before the act, in the same sentence.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from itertools import islice
@@ -201,7 +201,7 @@ def forecast_replay(
     return ReplayForecast(
         size=size,
         jobs=len(names),
-        again=again if len(names) <= len(known) else None,
+        again=again if len(names) <= MOST_READ else None,
         items=round(sum(number for number, _ in counts)),
         is_about=not all(is_exact for _, is_exact in counts),
         requests=sum(usage.values()),
@@ -242,18 +242,19 @@ def describe_replay(found: ReplayForecast) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActForecaster:
-    """Reads what the forecast of an act needs: the fleet, speeds, rows of jobs."""
+    """Reads what the forecast of an act needs: the fleet, rows of jobs, and the speed of each workload once."""
 
     ledger: Ledger
     fleet: Callable[[], Fleet]
     speeds: Speeds
+    _known: dict[str, Speed | None] = field(default_factory=dict, init=False)
 
     def of_jobs(self, act: NightAct, jobs: Sequence[Job], prices: Prices, now: datetime) -> ActForecast:
         """Return the forecast of an act on these jobs. One request for one that runs chunks, one for an unknown speed."""
         return self._of(act, [size_of_job(job, prices) for job in jobs], prices, now)
 
     def of_night(self, act: NightAct, lines: Sequence[NightLine], prices: Prices, now: datetime) -> ActForecast:
-        """Return the forecast of an act on the jobs of a night that it is for. As many requests, by its workloads."""
+        """Return the forecast of an act on the jobs of a night that it is for. One request more for each of its workloads."""
         meant = frozenset(choose_jobs(lines, act))
         return self._of(act, [size_of_line(one, prices) for one in lines if one.listed.job in meant], prices, now)
 
@@ -270,5 +271,7 @@ class ActForecaster:
 
     def _read_speeds(self, sizes: Sequence[JobSize]) -> Iterator[tuple[str, Speed]]:
         for name in sorted({one.workload for one in sizes} - {one.workload for one in sizes if one.speed}):
-            if (speed := self.speeds.read(name)) is not None:
+            if name not in self._known:
+                self._known[name] = self.speeds.read(name)
+            if (speed := self._known[name]) is not None:
                 yield name, speed

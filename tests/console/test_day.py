@@ -65,7 +65,7 @@ def test_the_day_costs_no_request_more_and_is_no_news(day):
     )
     assert day.visitor().get("/?hours=5").status_code == 400
     beside, more = day.count(lambda: day.visitor().get("/?beside=yes"))
-    assert (beside.text.count('class="before"'), more <= first + 1) == (4, True)
+    assert (beside.text.count('class="before"'), more <= first + 1) == (5, True)
     assert "data-version=" not in beside.text
     assert day.visitor().get("/?beside=yes&hours=168").status_code == 400
 

@@ -20,8 +20,9 @@ GATE = "nightly"
 
 @pytest.fixture
 def app():
-    """An installation of its own."""
+    """An installation of its own, at work: the first job of a process reads and writes what the others find."""
     with app_in_memory() as made:
+        made.run("warm", 3)
         yield made
 
 
@@ -44,8 +45,8 @@ def check(app):
     return app.stores.forecast_check.check(GATE, app.stores.gates.read(GATE), PRICES)
 
 
-@pytest.mark.parametrize("sizes", [(1,), (3,), (10,), (60,), (1, 3, 10, 60)])
-def test_the_price_is_within_a_quarter_of_the_bills(app, sizes):
+@pytest.mark.parametrize("sizes", [(1,), (3,), (10,), (60,), (1, 3, 10, 60), (1,) * 40, (3,) * 20])
+def test_the_price_is_within_a_tenth_of_the_bills(app, sizes):
     """Of jobs of one chunk and of many, whose requests are not those of their chunks alone."""
     hold(app, *sizes)
     found = open_gate(app)
@@ -54,7 +55,7 @@ def test_the_price_is_within_a_quarter_of_the_bills(app, sizes):
     bills = sum(bill_of(app.read(f"rate-{number}"), PRICES).total for number in range(len(sizes)))
     assert (note.jobs, note.amount, happened.jobs, happened.ended) == (len(sizes), found.amount, len(sizes), len(sizes))
     assert happened.amount == bills
-    assert note.amount == pytest.approx(bills, rel=Decimal("0.25"))
+    assert note.amount == pytest.approx(bills, rel=Decimal("0.1"))
 
 
 def test_three_jobs_come_to_what_was_forecast_and_the_forecast_writes_nothing(app):
@@ -62,7 +63,7 @@ def test_three_jobs_come_to_what_was_forecast_and_the_forecast_writes_nothing(ap
     hold(app, 1, 1, 1)
     with tally_requests() as tally:
         app.stores.gate_forecaster.forecast(GATE, PRICES, app.clock.now())
-    assert {kind.operation for kind, _ in tally.counts()} == {"QueryEntities"}
+    assert {kind.operation for kind, _ in tally.counts()} <= {"QueryEntities", "GetBlob"}
     found = open_gate(app)
     tick(app, 2)
     rows = [app.read(f"rate-{number}") for number in range(3)]

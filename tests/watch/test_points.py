@@ -67,7 +67,7 @@ def test_the_cost_of_a_day_becomes_that_of_each_time(house):
     found = list_spending(hours)
     assert [one.until for one in found] == [moment for moment, _ in readings[1:]]
     assert found[1].since == midnight
-    assert [round(one.total, 7) for one in found] == [0.3, 0.04, 0.0000123]
+    assert [round(one.total, 7) for one in found] == [0.3, 0.04, 0.0000124]
     assert found[0].an_hour == pytest.approx(1.8)
 
 
