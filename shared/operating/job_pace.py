@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 from shared.ledger import Listed
 from shared.pipeline import Speed
 
-#: Fewer jobs than the first say nothing about many. Of more than the second, the fastest so many in a row count.
-_LEAST, _MOST = 20, 100
+#: Fewer jobs than this say nothing about many.
+_LEAST: Final = 20
 #: A job has a size like others if its chunks are at most so many times theirs.
 _LIKE: Final = 2
 
@@ -37,7 +37,7 @@ def measure_pace(lines: Sequence[Listed], chunks: float, speeds: Mapping[str, Sp
     """Return the pace of ended jobs that have about so many chunks."""
     like = [one for one in lines if chunks <= _LIKE * one.chunks and one.chunks <= _LIKE * chunks]
     runs = sorted(_read_runs(like, speeds))
-    paces = [pace for ends in _group(runs) for pace in _list_paces(ends)]
+    paces = [(ends[-1] - ends[0]).total_seconds() / (len(ends) - 1) for ends in _group(runs) if len(ends) > _LEAST]
     return JobPace(min(paces, default=0.0), min((one.rest for one in runs), default=0.0))
 
 
@@ -60,10 +60,3 @@ def _group(runs: Sequence[_Run]) -> Iterator[list[datetime]]:
         last = max(last, run.ended)
     if ends:
         yield sorted(ends)
-
-
-def _list_paces(ends: Sequence[datetime]) -> Iterator[float]:
-    number = min(_MOST, len(ends) - 1)
-    if number >= _LEAST:
-        for earlier, later in zip(ends, ends[number:], strict=False):
-            yield (later - earlier).total_seconds() / number

@@ -2,7 +2,7 @@
 
     make bench ARGS="--only forecasts"      (writes its table into docs/appendix/console.md)
 
-Speeds are known: a large job and an opening of a hundred jobs ran before. `-- --rounds N` and `-- --jobs N` make it shorter.
+Speeds are known: a large job and openings of three and of a hundred jobs ran before. `-- --rounds N` and `-- --jobs N` make it shorter.
 """
 
 import argparse
@@ -126,6 +126,7 @@ def openings() -> Iterator[Openings]:
         made = Openings(connections)
         made.stores.rules.put(f"version: 1\nrules: [{{name: same, tasks: {TASKS}}}]\n")
         made.run_large()
+        made.open(FEW)
         made.open(WARM)
         yield made
 

@@ -26,19 +26,13 @@ def ended(number, after, *, took=3.0, chunks=1):
     )
 
 
-def test_the_fastest_jobs_in_a_row_say_how_fast_jobs_end():
+def test_the_fastest_night_says_how_fast_jobs_end():
     """Two nights, the second one twice as fast. The time between them is no work, nor is that between jobs that come one by one."""
     first, second = [ended(n, n) for n in range(25)], [ended(n, 3_600 + n / 2) for n in range(25)]
     assert measure_pace(first, 1, {}).each == 1.0
     assert measure_pace(first + second, 1, {}).each == 0.5
     assert measure_pace(first[:20], 1, {}).each == 0.0
     assert measure_pace([ended(n, 30 * n) for n in range(60)], 1, {}).each == 0.0
-
-
-def test_of_a_long_night_the_fastest_hundred_count():
-    """It begins and ends slowly."""
-    slow = [ended(n, 2 * n) for n in range(50)] + [ended(n, 100 + n / 4) for n in range(101)]
-    assert measure_pace(slow, 1, {}).each == 0.25
 
 
 def test_jobs_of_other_sizes_say_nothing():
