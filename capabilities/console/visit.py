@@ -42,7 +42,7 @@ class View:
     step_replay: Callable[[str], object] = leave_to_tick
 
     def build_forecaster(self) -> ActForecaster:
-        """Return what says before an act what it would do. All tabs share its reading of the fleet."""
+        """Return the forecaster of acts. All tabs share its reading of the fleet."""
         return replace(self.stores.act_forecaster, fleet=lambda: self.snapshot.fleet(_FLEET_AGE))
 
     def build_operator(self) -> ParkedOperator:

@@ -40,7 +40,7 @@ class Recorder:
     needs: TickNeeds
     clock: Clock
     #: Reads the cost of a day so far, by the cause of its requests.
-    spent_on: Callable[[date], Mapping[str, float]]
+    read_costs: Callable[[date], Mapping[str, float]]
     _stretch: Stretch | None = field(default=None, init=False)
     _last: datetime | None = field(default=None, init=False)
     _turn: timedelta = field(default=_TURN, init=False)
@@ -98,7 +98,7 @@ class Recorder:
             return None
         self._spent_at = now
         with suppress(SluiceError):
-            return SpentUntil(now, self.spent_on(now.date()))
+            return SpentUntil(now, self.read_costs(now.date()))
         return None
 
     def _is_time(self, now: datetime) -> bool:

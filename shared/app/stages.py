@@ -108,7 +108,7 @@ class Tasks:
     def recorder(self) -> Recorder:
         """Writes down what each tick saw."""
         stores = self.stores
-        return Recorder(watch=stores.watch, needs=stores.tick_needs, clock=self.clock, spent_on=stores.spent_on)
+        return Recorder(watch=stores.watch, needs=stores.tick_needs, clock=self.clock, read_costs=stores.read_costs)
 
     @cached_property
     def waking(self) -> Waking:

@@ -380,7 +380,7 @@ class Stores(GateStores):
         """Build the budget of the day. It makes one request per decision, and none without a budget."""
         return DayBudget(budget=budget, prices=load(), noted_on=lambda day: read_day(self.usage, day))
 
-    def spent_on(self, day: date) -> Mapping[str, float]:
+    def read_costs(self, day: date) -> Mapping[str, float]:
         """Return the cost of a day by the cause of its requests. One request."""
         return price_causes(read_day(self.usage, day), load())
 

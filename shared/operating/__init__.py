@@ -20,7 +20,6 @@ Reading order:
 """
 
 from shared.operating.act_forecast import (
-    ActForecast as ActForecast,
     ActForecaster as ActForecaster,
     ReplayForecast as ReplayForecast,
     describe_act as describe_act,

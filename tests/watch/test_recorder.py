@@ -39,7 +39,7 @@ class Kept:
 def record_into(watch, clock=None, spent=lambda _day: {"useful": 0.012344}):
     """Return a recorder."""
     clock = clock or Clock()
-    return Recorder(watch=watch, needs=TickNeeds(watch, clock), clock=clock, spent_on=spent)
+    return Recorder(watch=watch, needs=TickNeeds(watch, clock), clock=clock, read_costs=spent)
 
 
 class Ticks:
@@ -120,7 +120,7 @@ def test_the_cost_of_the_day_is_read_each_ten_minutes_of_work_and_once_after_it(
         raise StorageUnavailableError("no answer")
 
     ticks = Ticks()
-    ticks.recorder.spent_on = fail
+    ticks.recorder.read_costs = fail
     ticks.tick(0, is_busy=True)
     assert (len(ticks.kept.points), ticks.kept.spent) == (1, [])
 

@@ -1,4 +1,4 @@
-"""What an act on jobs or a replay would do, said before it. `--dry-run` ends there, and `--yes` computes nothing."""
+"""Says before an act on jobs or a replay what it would do. `--dry-run` ends there, and `--yes` computes nothing."""
 
 import json
 from collections.abc import Sequence

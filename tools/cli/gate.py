@@ -114,7 +114,7 @@ def open_gate(  # noqa: C901, PLR0913 - each option of the command is an argumen
     if why_not := _refuse_lottery(name, order, seed, at):
         end(why_not, WRONG_CALL)
     if every or zone:
-        # Of what an opening has no use for, nothing is imported.
+        # An opening at once has no use for it.
         from tools.cli import gate_timetable  # noqa: PLC0415
 
         if why_not := gate_timetable.refuse(name, every, zone, at, seed):

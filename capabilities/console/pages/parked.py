@@ -95,7 +95,7 @@ def show_cause(visit: Visit, fingerprint: str) -> Page:
 
 
 def _forecast_replay(visit: Visit, entries: Sequence[Entry]) -> ReplayForecast | None:
-    """Return what a replay of these would do. None: it would take none of them. A request for each of ten jobs."""
+    """Return the forecast of a replay of these. None: it would take none of them. A request for each of ten jobs."""
     chosen = choose(entries, ReplayPace())
     if not chosen or not visit.person.may_act:
         return None
