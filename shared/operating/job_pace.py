@@ -6,6 +6,7 @@ the time. So a forecast takes it from jobs that ended, and promises no more than
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from statistics import median
 from typing import Final, NamedTuple
 
 from shared.ledger import Listed
@@ -36,9 +37,16 @@ class _Run(NamedTuple):
 def measure_pace(lines: Sequence[Listed], chunks: float, speeds: Mapping[str, Speed]) -> JobPace:
     """Return the pace of ended jobs that have about so many chunks."""
     like = [one for one in lines if chunks <= _LIKE * one.chunks and one.chunks <= _LIKE * chunks]
-    runs = sorted(_read_runs(like, speeds))
-    paces = [(ends[-1] - ends[0]).total_seconds() / (len(ends) - 1) for ends in _group(runs) if len(ends) > _LEAST]
-    return JobPace(min(paces, default=0.0), min((one.rest for one in runs), default=0.0))
+    groups = list(_group(sorted(_read_runs(like, speeds))))
+    paces = [_pace_of([run.ended for run in group]) for group in groups if len(group) > _LEAST]
+    # Of many, most waited for others.
+    alone = [run.rest for group in groups if len(group) <= _LEAST for run in group]
+    least = min((run.rest for group in groups for run in group), default=0.0)
+    return JobPace(min(paces, default=0.0), median(alone) if alone else least)
+
+
+def _pace_of(ends: Sequence[datetime]) -> float:
+    return (max(ends) - min(ends)).total_seconds() / (len(ends) - 1)
 
 
 def _read_runs(lines: Sequence[Listed], speeds: Mapping[str, Speed]) -> Iterator[_Run]:
@@ -49,14 +57,14 @@ def _read_runs(lines: Sequence[Listed], speeds: Mapping[str, Speed]) -> Iterator
             yield _Run(line.started_at, line.finished_at, max(0.0, took - work))
 
 
-def _group(runs: Sequence[_Run]) -> Iterator[list[datetime]]:
-    """Yield the ends of runs that overlap. Between two groups nothing was in work, so that time says nothing."""
-    ends, last = list[datetime](), datetime.min.replace(tzinfo=UTC)
+def _group(runs: Sequence[_Run]) -> Iterator[list[_Run]]:
+    """Yield runs that overlap. Between two groups nothing was in work, so that time says nothing."""
+    group, last = list[_Run](), datetime.min.replace(tzinfo=UTC)
     for run in runs:
-        if ends and run.began > last:
-            yield sorted(ends)
-            ends = []
-        ends.append(run.ended)
+        if group and run.began > last:
+            yield group
+            group = []
+        group.append(run)
         last = max(last, run.ended)
-    if ends:
-        yield sorted(ends)
+    if group:
+        yield group

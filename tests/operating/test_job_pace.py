@@ -43,9 +43,12 @@ def test_jobs_of_other_sizes_say_nothing():
 
 
 def test_what_a_job_takes_beside_its_work_is_its_rest():
-    """The least that was seen: a job that waited for others took longer."""
+    """Of jobs that were few, the median. Of many, the least: most waited for others."""
     speeds = {"billing": Speed(milliseconds=500, items=100)}
-    assert measure_pace([ended(0, 9, took=3.0), ended(1, 99, took=60.0)], 1, speeds).rest == 2.5
+    few = [ended(0, 9, took=3.0), ended(1, 99, took=5.0), ended(2, 199, took=60.0)]
+    assert measure_pace(few, 1, speeds).rest == 4.5
+    many = [ended(n, n, took=3.0 + n) for n in range(30)]
+    assert measure_pace(many, 1, speeds).rest == 2.5
     assert measure_pace([ended(0, 9, took=0.1)], 1, speeds).rest == 0.0
 
 
