@@ -15,6 +15,7 @@ from shared.app import GateStores
 from shared.errors import NameRefusedError, ReleaseExpiredError, ScheduleRefusedError
 from shared.gate import GateState, Opening, check_name, is_of_timetable
 from shared.operating import AuditedAct, Overview, describe_gate, hash_seed
+from tools.cli.capabilities import without_unused
 from tools.cli.completion import complete_gate
 from tools.cli.options import (
     WRONG_CALL,
@@ -153,7 +154,8 @@ def open_gate(  # noqa: C901, PLR0913 - each option of the command is an argumen
 
 def _open_stores(connections: "Connections") -> "Stores":
     """Return all stores of the installation. An opening of a gate that holds nothing needs few, and imports these alone."""
-    from shared.app import Stores  # noqa: PLC0415
+    with without_unused():
+        from shared.app import Stores  # noqa: PLC0415
 
     return Stores(connections)
 
