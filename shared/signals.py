@@ -11,10 +11,9 @@ from datetime import datetime, timedelta
 from math import ceil
 from threading import Lock, Thread, Timer
 from time import monotonic
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from azure.core.exceptions import AzureError
-from azure.storage.queue import QueueClient
 
 from shared.azure import FAILURES, BusMessage, BusOperation, BusPost, BusSender, Connections, Destination
 from shared.clock import Clock, Closing, SystemClock
@@ -22,6 +21,9 @@ from shared.errors import SignalNotSentError
 from shared.messages import FeedCall, Permit, encode_permit
 from shared.telemetry import describe_error, events, tell
 from shared.topology import HINTS, PERMITS, SIGNAL_LIFE
+
+if TYPE_CHECKING:
+    from azure.storage.queue import QueueClient
 
 TOPIC: Final = "signals"
 _SIGNALS: Final = Destination("topic", TOPIC)
@@ -76,6 +78,19 @@ class Signals(Protocol):
     def send_job(self, job: str) -> None:
         """Send the hint to continue with a job, or raise SignalNotSentError."""
         ...
+
+
+def send_signal(signals: Signals, gate: str, epoch: int, at: datetime | None = None) -> str:
+    """Signal an opening to all listeners. Return "", or why no signal was sent: no failure, because the flag decides.
+
+    With `at`, the opening is planned, and the bus holds the signal back until then.
+    """
+    try:
+        signals.send(gate, epoch, at)
+    except SignalNotSentError as error:
+        tell(events.SIGNAL_UNSENT, gate=gate, epoch=epoch)
+        return str(error)
+    return ""
 
 
 class _Kept(Closing):
@@ -195,7 +210,7 @@ class BusPermits(_Kept):
 class _OnQueue(Closing):
     """Sends on the storage queue `wake`, whose trigger starts the work."""
 
-    def __init__(self, queue: QueueClient) -> None:
+    def __init__(self, queue: "QueueClient") -> None:
         self._queue = queue
 
     def _send(self, message: Permit | FeedCall, seconds: float = 0.0) -> None:

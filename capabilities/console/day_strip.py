@@ -1,15 +1,30 @@
-"""The last hours on one axis: work, needs, acts, and the times without a tick, as shapes for pictures. Pure.
+"""The last hours on one axis: work, its cost, needs, acts, and the times without a tick, as shapes for pictures. Pure.
 
 A picture is a thousand units wide. It needs no script, and what it shows stands in a table below it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
 from typing import Final, NamedTuple
 
-from shared.watch import Act, Gap, Hour, Need, Point, PointAt, Stood, hour_of, list_gaps, list_points, list_stood
+from shared.watch import (
+    Act,
+    Gap,
+    Hour,
+    Need,
+    Point,
+    PointAt,
+    Spending,
+    Stood,
+    hour_of,
+    list_gaps,
+    list_points,
+    list_spending,
+    list_stood,
+)
 
 #: Hours that a person may choose.
 SPANS: Final = (1, 6, 24, 168)
@@ -35,6 +50,16 @@ _KINDS: Final = (
     _Kind("tasks allowed", lambda point: point.tasks),
     _Kind("failed deliveries", lambda point: point.failed),
 )
+_COST: Final = "USD an hour"
+_NAMES: Final = (*(kind.name for kind in _KINDS), _COST)
+
+
+class _Stretch(NamedTuple):
+    """A time with one value."""
+
+    since: datetime
+    until: datetime
+    value: float
 
 
 class Lane(NamedTuple):
@@ -66,7 +91,7 @@ class Sign(NamedTuple):
 
 
 class Row(NamedTuple):
-    """An hour in numbers: the greatest of each lane. None: no tick."""
+    """An hour in numbers: the greatest of each lane. None: nothing is known of it."""
 
     at: datetime
     values: Sequence[float | None]
@@ -93,7 +118,9 @@ class Strip:
     stood: Sequence[Stood]
     acts: Sequence[Act]
     rows: Sequence[Row]
-    names: Sequence[str] = tuple(kind.name for kind in _KINDS)
+    #: The cost of the time that is shown, by the cause of its requests, the largest first.
+    spent: Sequence[tuple[str, float]]
+    names: Sequence[str] = _NAMES
 
 
 def draw_strip(
@@ -114,18 +141,20 @@ def draw_strip(
     shown = [one for one in points if since <= one.at]
     acts = [act for hour in hours for act in hour.acts if act.at >= since]
     needs = list(_draw_needs(axis, stood, until))
-    work = _Work(shown, missed)
+    spending = [one for one in list_spending(hours) if one.until >= since]
+    work = _Work(_measure(shown, spending), missed)
     yesterday = None
     if before is not None:
         earlier = _Axis(since - DAY, axis.seconds)
         known = [one for one in list_points(before) if since - DAY <= one.at <= until - DAY]
-        yesterday = (earlier, _Work(known, list_gaps(before, since - DAY, until - DAY)))
+        measured = _measure(known, list_spending(before))
+        yesterday = (earlier, _Work(measured, list_gaps(before, since - DAY, until - DAY)))
     return Strip(
         since=since,
         until=until,
         hours=span,
         times=[since + (until - since) * n / _TIMES for n in range(_TIMES + 1)],
-        lanes=[_draw_lane(kind, (axis, work), yesterday) for kind in _KINDS],
+        lanes=[_draw_lane(name, (axis, work), yesterday) for name in _NAMES],
         is_beside=before is not None,
         gaps=[_bar(axis, *gap, 0, "no tick is recorded") for gap in missed],
         needs=needs,
@@ -134,7 +163,8 @@ def draw_strip(
         missed=missed,
         stood=stood,
         acts=acts[-MOST_ROWS:],
-        rows=_count_hours(shown, since),
+        rows=_count_hours(work.values, since),
+        spent=_add_up(spending),
     )
 
 
@@ -156,26 +186,35 @@ def _value(kind: _Kind, point: Point | None) -> float:
 
 
 class _Work(NamedTuple):
-    """The points of a time, and its gaps."""
+    """The values of a time by the names of their lanes, and its gaps."""
 
-    points: Sequence[PointAt]
+    values: Mapping[str, Sequence[_Stretch]]
     missed: Sequence[Gap]
 
 
-def _draw_lane(kind: _Kind, shown: tuple[_Axis, _Work], before: tuple[_Axis, _Work] | None) -> Lane:
-    drawn = [(_steps_of(kind, axis, work.points), axis, work.missed) for axis, work in filter(None, (shown, before))]
+def _measure(points: Sequence[PointAt], spending: Sequence[Spending]) -> dict[str, list[_Stretch]]:
+    found = {kind.name: [_stretch_of(kind, one) for one in points] for kind in _KINDS}
+    return found | {_COST: [_Stretch(one.since, one.until, one.an_hour) for one in spending]}
+
+
+def _stretch_of(kind: _Kind, one: PointAt) -> _Stretch:
+    seconds = one.point.seconds if one.point else 0.0
+    return _Stretch(one.at - timedelta(seconds=seconds), one.at, _value(kind, one.point))
+
+
+def _draw_lane(name: str, shown: tuple[_Axis, _Work], before: tuple[_Axis, _Work] | None) -> Lane:
+    drawn = [(_steps_of(axis, work.values[name]), axis, work.missed) for axis, work in filter(None, (shown, before))]
     most = max(max(steps) for steps, _, _ in drawn)
     paths = ["".join(_trace(steps, most, _empty_steps(axis, missed))) for steps, axis, missed in drawn]
-    return Lane(kind.name, most, *paths)
+    return Lane(name, most, *paths)
 
 
-def _steps_of(kind: _Kind, axis: _Axis, points: Sequence[PointAt]) -> list[float]:
+def _steps_of(axis: _Axis, stretches: Sequence[_Stretch]) -> list[float]:
     steps = [0.0] * _STEPS
-    for one in points:
-        seconds = one.point.seconds if one.point else 0.0
-        first = _step(axis, one.at - timedelta(seconds=seconds))
-        for step in range(first, max(first, _step(axis, one.at)) + 1):
-            steps[step] = max(steps[step], _value(kind, one.point))
+    for one in stretches:
+        first = _step(axis, one.since)
+        for step in range(first, max(first, _step(axis, one.until)) + 1):
+            steps[step] = max(steps[step], one.value)
     return steps
 
 
@@ -240,8 +279,18 @@ def _draw_releases(axis: _Axis, points: Iterable[PointAt]) -> Iterator[Sign]:
         known = found or known
 
 
-def _count_hours(points: Sequence[PointAt], since: datetime) -> list[Row]:
-    found: dict[datetime, list[list[float]]] = {}
-    for one in points:
-        found.setdefault(hour_of(one.at), []).append([_value(kind, one.point) for kind in _KINDS])
-    return [Row(max(at, since), [max(values) for values in zip(*rows, strict=True)]) for at, rows in found.items()]
+def _count_hours(values: Mapping[str, Sequence[_Stretch]], since: datetime) -> list[Row]:
+    found: dict[datetime, dict[str, float]] = {}
+    for name, stretches in values.items():
+        for one in stretches:
+            row = found.setdefault(hour_of(one.until), {})
+            row[name] = max(row.get(name, 0.0), one.value)
+    return [Row(max(at, since), [row.get(name) for name in _NAMES]) for at, row in sorted(found.items())]
+
+
+def _add_up(spending: Sequence[Spending]) -> list[tuple[str, float]]:
+    found = defaultdict[str, float](float)
+    for one in spending:
+        for cause, amount in one.amounts.items():
+            found[cause] += amount
+    return sorted(found.items(), key=lambda one: -one[1])

@@ -1,18 +1,21 @@
 """The input of a page, and its result."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from capabilities.console.session import Person
 from capabilities.console.snapshot import Snapshot
 from shared.app import Stores
 from shared.capability import NeedWords
 from shared.clock import Clock
-from shared.operating import ParkedOperator
+from shared.operating import ActForecaster, ParkedOperator
 from shared.settings import Settings
 from shared.usage import Prices, load
+
+#: Seconds for which a forecast takes the fleet that another page has read.
+_FLEET_AGE: Final = 10.0
 
 
 def leave_to_tick(_replay: str) -> None:
@@ -37,6 +40,10 @@ class View:
     needs: Mapping[str, NeedWords] = field(default_factory=dict)
     #: Goes on with a replay in a thread of its own, where the console may. In the app, the tick does.
     step_replay: Callable[[str], object] = leave_to_tick
+
+    def build_forecaster(self) -> ActForecaster:
+        """Return the forecaster of acts. All tabs share its reading of the fleet."""
+        return replace(self.stores.act_forecaster, fleet=lambda: self.snapshot.fleet(_FLEET_AGE))
 
     def build_operator(self) -> ParkedOperator:
         """Return the operator that discards, and requests and stops replays. It waits for nothing."""

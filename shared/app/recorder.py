@@ -6,8 +6,10 @@ A tick writes its own column without reading it. So one that runs twice, or dies
 minute has the later point, or none.
 """
 
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -15,8 +17,9 @@ import msgspec
 from shared import __version__
 from shared.clock import Clock
 from shared.concurrency import Stretch
+from shared.errors import SluiceError
 from shared.pending import Due
-from shared.watch import IDLE_EVERY, TICK, NeedKind, Point, TickNeeds, WatchTable
+from shared.watch import IDLE_EVERY, SPENT_EVERY, TICK, NeedKind, Point, SpentUntil, TickNeeds, WatchTable
 
 #: Beyond the next one, because a timer may be late.
 _SPARE: Final = timedelta(minutes=2)
@@ -24,6 +27,7 @@ _SPARE: Final = timedelta(minutes=2)
 _BUSY: Final = timedelta(minutes=3)
 #: A tick a minute, unless two ticks showed otherwise.
 _TURN: Final = timedelta(minutes=1)
+_SPENT_EVERY: Final = timedelta(minutes=SPENT_EVERY)
 #: When rows of hours that are kept no longer are removed.
 _CLEAN_HOUR: Final = 4
 
@@ -35,11 +39,16 @@ class Recorder:
     watch: WatchTable
     needs: TickNeeds
     clock: Clock
+    #: Reads the cost of a day so far, by the cause of its requests.
+    read_costs: Callable[[date], Mapping[str, float]]
     _stretch: Stretch | None = field(default=None, init=False)
     _last: datetime | None = field(default=None, init=False)
     _turn: timedelta = field(default=_TURN, init=False)
     #: Until then a point has to be there. None: this process wrote none yet.
     _promised: datetime | None = field(default=None, init=False)
+    #: When the cost of the day was read last, and whether work went on since.
+    _spent_at: datetime | None = field(default=None, init=False)
+    _has_worked: bool = field(default=False, init=False)
     #: What failed in the tick before.
     _failed: str = field(default="", init=False)
 
@@ -48,7 +57,10 @@ class Recorder:
         self._stretch = stretch
 
     def run(self, due: Due) -> None:
-        """Write the point of this tick, if it has one. One request, and one more at each full hour and once a day."""
+        """Write the point of this tick, if it has one. One request, and one more at each full hour and once a day.
+
+        While work goes on, and once after it, one request more each ten minutes reads the cost of the day.
+        """
         # By the clock of storage, as all instances and readers have it.
         now = (due.at or self.clock.now()).astimezone(UTC)
         stretch, self._stretch = self._stretch, None
@@ -62,7 +74,11 @@ class Recorder:
         opened = None if now.minute else self.watch.read()
         if opened is not None:
             self.needs.learn(opened)
-        self.watch.record(now, _make_point(now, promise, stretch), opened.needs if opened else None)
+        self._has_worked |= stretch is not None
+        spent = self._read_spent(now)
+        self.watch.record(now, _make_point(now, promise, stretch), opened.needs if opened else None, spent)
+        # What work has cost is known when its processes have noted it.
+        self._has_worked = stretch is not None or (self._has_worked and spent is None)
         self._promised = now + promise
         if (now.hour, now.minute) == (_CLEAN_HOUR, 0):
             self.watch.remove_old(now)
@@ -75,6 +91,15 @@ class Recorder:
         if self._failed or not failed:
             self.needs.judge(NeedKind.TICK_FAILS, TICK, failed)
         self._failed = failed
+
+    def _read_spent(self, now: datetime) -> SpentUntil | None:
+        is_early = self._spent_at is not None and now - self._spent_at < _SPENT_EVERY
+        if not self._has_worked or is_early:
+            return None
+        self._spent_at = now
+        with suppress(SluiceError):
+            return SpentUntil(now, self.read_costs(now.date()))
+        return None
 
     def _is_time(self, now: datetime) -> bool:
         """Check whether an idle tick writes: each quarter, and where the next tick would break a promise."""

@@ -108,7 +108,8 @@ class Tasks:
     @cached_property
     def recorder(self) -> Recorder:
         """Writes down what each tick saw."""
-        return Recorder(watch=self.stores.watch, needs=self.stores.tick_needs, clock=self.clock)
+        stores = self.stores
+        return Recorder(watch=stores.watch, needs=stores.tick_needs, clock=self.clock, read_costs=stores.read_costs)
 
     @cached_property
     def waking(self) -> Waking:

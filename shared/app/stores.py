@@ -2,23 +2,22 @@
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
+from shared.app.gate_stores import GateStores
 from shared.azure import BlobStore, Connections, put_on
-from shared.clock import Clock, Closing, SystemClock
+from shared.clock import Clock
 from shared.concurrency import FleetTable, RulesBlob
 from shared.dequeue import CONTAINER, BlobSlots, WorkQueue
 from shared.gate import (
     PARALLEL,
     TIMETABLES,
     FirstChunks,
-    Gates,
-    HeldTable,
     HeldWork,
     Opening,
     ReceiptTable,
@@ -31,7 +30,7 @@ from shared.ids import RangeGenerator
 from shared.ledger import NightTable, TableLedger
 from shared.messages import Delivery, Permit
 from shared.operating import (
-    AuditTable,
+    ActForecaster,
     DiffReader,
     Finder,
     ForecastCheck,
@@ -41,7 +40,6 @@ from shared.operating import (
     JobOperator,
     JobReader,
     NightOperator,
-    Operator,
     OutputReader,
     ParkedOperator,
     Replayer,
@@ -66,7 +64,7 @@ from shared.parked import (
     name_room,
     park_spent,
 )
-from shared.pending import OUTBOX_POINTER, PendingTable, point_at_work
+from shared.pending import OUTBOX_POINTER, point_at_work
 from shared.pipeline import (
     BusResults,
     FinishCall,
@@ -91,16 +89,14 @@ from shared.settings import Dequeue
 from shared.signals import (
     BusFeedCalls,
     BusPermits,
-    BusSignals,
     HttpHints,
-    NoSignals,
     QueueFeedCalls,
     QueuePermits,
     Signals,
 )
 from shared.topology import GUARD, URGENT, WAKE, submission_queue, work_queue_names
-from shared.usage import DayBudget, Diary, load, read_day
-from shared.watch import NeedKind, TickNeeds, WatchTable
+from shared.usage import DayBudget, Diary, load, price_causes, read_day
+from shared.watch import NeedKind, TickNeeds
 
 if TYPE_CHECKING:
     from shared.scaling import WarmChoice
@@ -111,7 +107,7 @@ VISIBILITY: Final = int(GUARD.total_seconds())
 TRANSACTION_IDS: Final = "transactions"
 
 
-class Stores(Closing):
+class Stores(GateStores):
     """The stores of one installation, closed with their connections at the latest. Making them makes no request."""
 
     def __init__(
@@ -124,25 +120,19 @@ class Stores(Closing):
         dequeue: Dequeue = Dequeue.PUSH,
     ) -> None:
         """`dequeue` says what carries permits."""
-        self.connections, self.clock = connections, clock or SystemClock()
-        connections.at_close(self.close)
-        table, self.container = connections.tables.get_table_client, connections.blobs.get_container_client
-        self.watch = WatchTable(table("decisions"))
+        super().__init__(connections, clock=clock, signals=signals)
+        table = connections.tables.get_table_client
         self.tick_needs = TickNeeds(self.watch, self.clock)
         self.ledger = TableLedger(
             table("jobs"), table("jobindex"), clock=self.clock, watch=self.watch, nights=NightTable(table("nights"))
         )
         self.job_list = self.ledger.list
-        self.pending = PendingTable(table("pending"))
         self.ready = ReadyTable(table("pending"))
         self.plans = PlanStore(self.container)
         self.results, self.groups = ResultStore(self.container("results")), GroupBlobs(self.container("results"))
         self.so_far = SoFarStore(self.container("results"))
         self.totals = TotalsTable(table("totals"))
-        self.audit = AuditTable(table("audit"), self.clock, self.watch.note_act)
 
-        self.gates = Gates(lambda name: BlobStore(self.container("gates"), name))
-        self.held = HeldTable(table("held"))
         point = partial(point_at_work, self.pending, self.clock)
         self.held_work = HeldWork(self.gates, self.held, connections.queues, self.clock, point)
         #: Held rows dispatched at a time.
@@ -152,8 +142,6 @@ class Stores(Closing):
         self.rolls = Rolls(self.container("gates"), self.held_work, self.pending, self.clock, note_rolled)
         self.receipts = ReceiptTable(table("receipts"))
         self.first_chunks = FirstChunks(table("receipts"), self.clock, connections.telemetry)
-        self._own_signals = BusSignals(connections) if connections.has_bus else NoSignals()
-        self.signals: Signals = signals or self._own_signals
 
         self.causes = CauseIndex(table("decisions"), secrets.token_hex(6))
         self.overflow = Overflow(self.container("parked"), self.causes, self.clock, self._note_flood)
@@ -219,11 +207,6 @@ class Stores(Closing):
     def diary(self) -> Diary:
         """The record of this process's requests."""
         return Diary(self.usage, self.connections.meter.tally, self.clock)
-
-    @property
-    def gate_operator(self) -> Operator:
-        """Opens, closes and schedules gates for a person."""
-        return Operator(self.gates, self.pending, self.audit, self.signals, clock=self.clock)
 
     def build_timetabler(self, choice: "WarmChoice | None") -> Timetabler:
         """Build what sets and follows timetables. `choice`: whose instances their openings warm."""
@@ -397,6 +380,10 @@ class Stores(Closing):
         """Build the budget of the day. It makes one request per decision, and none without a budget."""
         return DayBudget(budget=budget, prices=load(), noted_on=lambda day: read_day(self.usage, day))
 
+    def read_costs(self, day: date) -> Mapping[str, float]:
+        """Return the cost of a day by the cause of its requests. One request."""
+        return price_causes(read_day(self.usage, day), load())
+
     @property
     def finder(self) -> Finder:
         """Finds jobs, gates and causes by a part of their names."""
@@ -406,6 +393,11 @@ class Stores(Closing):
     def gate_forecaster(self) -> GateForecaster:
         """Says what opening a gate would start."""
         return GateForecaster(self.held, self.job_list, self.fleet, self.speeds)
+
+    @property
+    def act_forecaster(self) -> ActForecaster:
+        """Says what an act on jobs or a replay would do."""
+        return ActForecaster(ledger=self.ledger, fleet=self.fleet.read, speeds=self.speeds)
 
     @property
     def forecast_check(self) -> ForecastCheck:
@@ -422,5 +414,5 @@ class Stores(Closing):
         self.send_permits.close()
         self.call_feeder.close()
         self._announce.close()
-        self._own_signals.close()
         self.send_hint.close()
+        super().close()

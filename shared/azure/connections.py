@@ -14,7 +14,7 @@ from azure.core.pipeline.policies import RetryPolicy
 from azure.core.pipeline.transport import HttpTransport
 from azure.data.tables import TableServiceClient
 from azure.servicebus import ServiceBusClient
-from azure.storage import blob, queue
+from azure.storage import blob
 
 from shared.azure.bus_post import BusPost, post_by_key, post_by_login
 from shared.azure.connection_settings import (
@@ -35,7 +35,9 @@ from shared.errors import SettingsError
 from shared.telemetry import SILENT, Telemetry
 
 if TYPE_CHECKING:
+    # A command that opens a gate uses no queue, and the library takes a tenth of its time.
     from azure.servicebus.management import ServiceBusAdministrationClient
+    from azure.storage import queue
 
 #: In a connection string of the official emulator or of the local broker: neither speaks TLS.
 LOCAL_MARK: Final = "usedevelopmentemulator=true"
@@ -46,7 +48,7 @@ RETRIES: Final = 3
 PAUSE: Final = 0.2
 #: Seconds for a connection and for an answer.
 PATIENCE: Final = 10
-_Client = TypeVar("_Client", blob.BlobServiceClient, queue.QueueServiceClient, TableServiceClient)
+_Client = TypeVar("_Client", blob.BlobServiceClient, "queue.QueueServiceClient", TableServiceClient)
 
 
 class Connections(Closing):
@@ -105,8 +107,10 @@ class Connections(Closing):
         return self._open(blob.BlobServiceClient, "blob", retry_policy=policy)
 
     @cached_property
-    def queues(self) -> queue.QueueServiceClient:
+    def queues(self) -> "queue.QueueServiceClient":
         """The queue service. Messages pass unchanged, without an encoding."""
+        from azure.storage import queue  # noqa: PLC0415
+
         policy = self.waits.apply(queue.ExponentialRetry(retry_total=self._retries))
         return self._open(queue.QueueServiceClient, "queue", retry_policy=policy)
 

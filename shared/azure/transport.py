@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 from urllib.parse import urlsplit
 
 from azure.core.exceptions import (
@@ -23,7 +23,6 @@ from azure.core.exceptions import (
     ServiceResponseError,
 )
 from azure.core.pipeline.transport import HttpTransport
-from azure.storage.queue import QueueMessage, QueueServiceClient
 from requests import PreparedRequest, Response, Session
 from requests.adapters import HTTPAdapter
 from requests.structures import CaseInsensitiveDict
@@ -31,6 +30,9 @@ from requests.utils import get_encoding_from_headers
 from urllib3 import HTTPConnectionPool, HTTPResponse, Retry
 
 from shared.errors import StorageUnavailableError
+
+if TYPE_CHECKING:
+    from azure.storage.queue import QueueMessage, QueueServiceClient
 
 #: Answers of a service that wants another login, or a role that this login does not have.
 _REFUSED_LOGIN: Final = frozenset({401, 403})
@@ -123,13 +125,13 @@ def expecting_an_answer(tried: str) -> Iterator[None]:
 NEVER_EXPIRES: Final = -1
 
 
-def put_on(queues: QueueServiceClient, queue: str, message: str, *, tried: str = "") -> datetime:
+def put_on(queues: "QueueServiceClient", queue: str, message: str, *, tried: str = "") -> datetime:
     """Put a message on a storage queue, and return when storage inserted it. It never expires there."""
     # By storage's own clock, as the front of the queue names it. The library's types do not say that it always does.
     return cast("datetime", send_on(queues, queue, message, tried=tried).inserted_on)
 
 
-def send_on(queues: QueueServiceClient, queue: str, message: str, *, tried: str = "") -> QueueMessage:
+def send_on(queues: "QueueServiceClient", queue: str, message: str, *, tried: str = "") -> "QueueMessage":
     """Put a message on a storage queue, and return it with its receipt. It never expires there."""
     with expecting_an_answer(tried or f"put a message on queue {queue!r}"):
         # Not closed: it shares the connections of the service client.

@@ -31,13 +31,14 @@ from shared.gate.receipts import (
     stragglers as stragglers,
     this_node as this_node,
 )
-from shared.gate.releaser import GateTick as GateTick, Releaser as Releaser, send_signal as send_signal
+from shared.gate.releaser import GateTick as GateTick, Releaser as Releaser
 from shared.gate.rolls import Roll as Roll, Rolls as Rolls
 from shared.gate.state import (
     FURTHEST as FURTHEST,
     GateState as GateState,
     Opening as Opening,
     Reading as Reading,
+    after_open as after_open,
     change_fields as change_fields,
     check_name as check_name,
     close_gate as close_gate,

@@ -20,15 +20,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Final, NamedTuple, TypeAlias
-
-from azure.storage.queue import QueueServiceClient
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from shared.azure import OptimisticStore, expecting_an_answer, put_on
 from shared.clock import Clock
 from shared.errors import ContentionError, StorageUnavailableError
 from shared.gate.held import HeldEntry, HeldTable, check_message, slice_of
 from shared.gate.state import GateState, Reading, check_name, decode, encode, must_dispatch, sign
+
+if TYPE_CHECKING:
+    from azure.storage.queue import QueueServiceClient
 
 #: Only people and the tick change gates: more lost races in a row mean that some program writes in a loop.
 MOST_ATTEMPTS: Final = 20
@@ -149,7 +150,7 @@ class HeldWork:
         self,
         gates: Gates,
         table: HeldTable,
-        queues: QueueServiceClient,
+        queues: "QueueServiceClient",
         clock: Clock,
         point: Callable[[str], object],
     ) -> None:

@@ -21,10 +21,10 @@ from shared.errors import DispatchIncompleteError, GateCorruptError, NewerVersio
 from shared.gate.held_work import TAKES_FOR, Gates, HeldWork
 from shared.gate.outflow import Dispatched, Outflow, is_place
 from shared.gate.receipts import Receipt, ReceiptTable, SeenBy, this_node
-from shared.gate.state import GateState, after_open, close_after_once, is_name, needs_pointer, open_if_due
+from shared.gate.state import GateState, close_after_once, is_name, needs_pointer, open_if_due
 from shared.grammar import is_job
 from shared.pending import GATE_POINTER, PendingTable, Pointer
-from shared.signals import Hint, Signals
+from shared.signals import Hint, Signals, send_signal
 from shared.telemetry import SILENT, Telemetry, describe_error, events, metrics, place, tell
 from shared.topology import GUARD, LOOKS_EVERY
 from shared.watch import NeedKind, TickNeeds
@@ -143,7 +143,7 @@ class Releaser:
             self._pause(early.total_seconds())
             changed = self._gates.change_by_time(gate, decide)
         if changed.is_opening:
-            send_signal(self._signals, gate, changed.after)
+            send_signal(self._signals, gate, changed.after.epoch)
         return changed.after
 
     def _leave_receipt(self, gate: str, state: GateState, how: SeenBy, role: str, put: int) -> None:
@@ -274,17 +274,3 @@ def _log_holding(waits: Mapping[str, timedelta]) -> None:
     for gate, wait in waits.items():
         if (hours := int(wait / timedelta(hours=1))) > 0:
             tell(events.GATE_HOLDING, gate=gate, hours=hours)
-
-
-def send_signal(signals: Signals, gate: str, state: GateState, at: datetime | None = None) -> str:
-    """Signal the opening to all listeners. Return "", or why no signal was sent: no failure, because the flag decides.
-
-    With `at`, the opening is planned, and the bus holds the signal back until then.
-    """
-    epoch = state.epoch if at is None else after_open(state.reading).epoch
-    try:
-        signals.send(gate, epoch, at)
-    except SignalNotSentError as error:
-        tell(events.SIGNAL_UNSENT, gate=gate, epoch=epoch)
-        return str(error)
-    return ""

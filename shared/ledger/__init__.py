@@ -84,6 +84,7 @@ from shared.ledger.precedence import (
 )
 from shared.ledger.records import (
     CLOSED as CLOSED,
+    ENDED as ENDED,
     FINISHED as FINISHED,
     KEPT as KEPT,
     SEALED as SEALED,

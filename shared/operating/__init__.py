@@ -4,7 +4,9 @@ Reading order:
 
 - `audit`: a row before the effect, its result after
 - `gate_acts`: gates are opened and closed; all gates, with the work behind each
-- `forecast`: the jobs, seconds and price of an opening. `forecast_check` compares it with the outcome
+- `forecast`: the jobs, seconds and price of an opening. `forecast_check` compares it with the outcome,
+  and `job_pace` says how fast jobs of a size ended lately
+- `act_forecast`: what an act on jobs or a replay would do, in the sentence of command and console
 - `timetable_acts`: timetables are set and ended, and their next opening is planned
 - `job_acts`: jobs are paused and resumed, rules put in force; a job with everything around it, and the lines that it made
 - `erase_acts`: jobs are erased. `keeping` says what the account keeps of removed blobs
@@ -17,6 +19,13 @@ Reading order:
 - `dry_run`: chunks of a job run again without writing, and compared with their results; `differences` compares
 """
 
+from shared.operating.act_forecast import (
+    ActForecaster as ActForecaster,
+    ReplayForecast as ReplayForecast,
+    describe_act as describe_act,
+    describe_replay as describe_replay,
+    may_act as may_act,
+)
 from shared.operating.audit import (
     ActKey as ActKey,
     AuditedAct as AuditedAct,
@@ -30,7 +39,6 @@ from shared.operating.columns import (
     JOBS as JOBS,
     REPLAYS as REPLAYS,
     JobRow as JobRow,
-    describe_gate as describe_gate,
     row_of_job as row_of_job,
 )
 from shared.operating.differences import (
@@ -69,6 +77,7 @@ from shared.operating.gate_acts import (
     GateReader as GateReader,
     Operator as Operator,
     Overview as Overview,
+    describe_gate as describe_gate,
     hash_seed as hash_seed,
     note_roll as note_roll,
 )
@@ -133,7 +142,9 @@ from shared.operating.replay_record import (
     Replay as Replay,
     ReplayTable as ReplayTable,
     Wave as Wave,
+    describe_end as describe_end,
     describe_fates as describe_fates,
+    describe_progress as describe_progress,
     draw_owner as draw_owner,
     estimate as estimate,
 )

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from shared.gate import GateState
 from shared.ledger import CLOSED, LISTED_EVERY, Job, JobState, Listed, Risk, describe_state, read_progress
-from shared.operating.gate_acts import Overview
+from shared.operating.gate_acts import Overview, describe_gate
 from shared.operating.job_acts import NOT_RECORDED
 from shared.operating.listing import Aside, HowFar, ListColumn, StateMark, Trend
 from shared.operating.replay_record import Replay, describe_fates
@@ -98,13 +97,6 @@ JOBS: Final = (
     ListColumn[JobRow]("deadline", lambda row, _: row.job.deadline, _note_deadline, is_time=True),
     ListColumn[JobRow]("accepted at", lambda row, _: row.job.accepted_at, is_time=True),
 )
-
-
-def describe_gate(state: GateState) -> str:
-    """Return the state of a gate in words."""
-    if not state.is_open:
-        return "closed" if state.epoch else "closed, never opened"
-    return "open, once" if state.once else "open"
 
 
 def _note_plan(row: Overview, _now: datetime) -> Iterator[Aside]:

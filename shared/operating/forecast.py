@@ -6,17 +6,18 @@ allow work them off. What the workload calls is not known here, nor jobs that co
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from shared.azure import governors_of_work
 from shared.concurrency import Fleet, FleetTable, Observation, decide_tasks
 from shared.errors import SluiceError
 from shared.gate import HeldEntry, HeldSummary, HeldTable
 from shared.ledger import CLOSED, Job, JobList, JobState, Listed, Wanted
+from shared.operating.job_pace import JobPace, measure_pace
 from shared.pipeline import Speed, Speeds
 from shared.topology import submission_queue
 from shared.usage import (
@@ -35,6 +36,7 @@ MOST_HELD: Final = 5_000
 _PAGE: Final = 1_000
 #: The detail of an act that has its forecast.
 DETAIL: Final = "forecast"
+_NO_PACE: Final = JobPace()
 #: Stands for an end that is not known.
 _UNKNOWN: Final = "-"
 
@@ -114,12 +116,15 @@ class GateForecaster:
     speeds: Speeds
 
     def forecast(self, gate: str, prices: Prices, now: datetime) -> Forecast:
-        """Return the forecast of opening the gate now. Four requests for a thousand jobs of one workload."""
+        """Return the forecast of opening the gate now. Five requests for a thousand jobs of one workload."""
         rows = list(islice((entry for page in self.held.pages(gate) for entry in page), MOST_HELD + 1))
         lines = self._read_lines(gate, len(rows))
         workloads = {line.workload for line in lines.values() if line.workload}
         speeds = {name: speed for name in sorted(workloads) if (speed := self.speeds.read(name)) is not None}
-        return forecast(rows, lines, speeds, self.fleet.read(), prices, now)
+        ended = self.jobs.page(Wanted(state=JobState.COMPLETE), _PAGE).jobs if rows else []
+        mean = sum(row.chunks for row in rows) / max(1, len(rows))
+        pace = measure_pace(ended, mean, speeds)
+        return forecast(rows, lines, speeds, self.fleet.read(), prices, now, pace)
 
     def note(self, gate: str, held: HeldSummary, prices: Prices, at: datetime) -> dict[str, str]:
         """Return the detail of an opening at that time, by the work that is held now.
@@ -155,6 +160,7 @@ def forecast(  # noqa: PLR0913, PLR0917 - each is read from another place
     fleet: Fleet,
     prices: Prices,
     now: datetime,
+    pace: JobPace = _NO_PACE,
 ) -> Forecast:
     """Return the forecast of these held rows. Pure."""
     read = rows[:MOST_HELD]
@@ -170,7 +176,7 @@ def forecast(  # noqa: PLR0913, PLR0917 - each is read from another place
     ordered = sorted(jobs, key=lambda job: order[job.job])
     usage = add(*(requests_of_job(row.chunks) for row in held))
     return Forecast(
-        jobs=_time_jobs(ordered, waiting * (mean or 0.0), decision.tasks, now),
+        jobs=_time_jobs(ordered, waiting * (mean or 0.0), decision.tasks, now, pace),
         others=len(read) - len(held),
         is_cut=len(rows) > MOST_HELD,
         waiting=waiting,
@@ -196,17 +202,22 @@ def _mean_seconds(jobs: Iterable[JobForecast]) -> float | None:
     return sum(number * seconds for number, seconds in known) / chunks if chunks else None
 
 
-def _time_jobs(jobs: Sequence[JobForecast], before: float, tasks: int, now: datetime) -> list[JobForecast]:
-    """Return the jobs with their ends: the work before each is shared by the tasks, and a chunk is done by one."""
+def _time_jobs(
+    jobs: Sequence[JobForecast], before: float, tasks: int, now: datetime, pace: JobPace
+) -> list[JobForecast]:
+    """Return the jobs with their ends: the work before each is shared by the tasks, and a chunk is done by one.
+
+    No job ends sooner after the one before it than jobs ended lately.
+    """
     found, work, is_known = list[JobForecast](), before, tasks > 0
-    for job in jobs:
+    for number, job in enumerate(jobs, 1):
         is_known = is_known and job.chunk_seconds is not None
         if not is_known:
             found.append(job)
             continue
         seconds = job.chunk_seconds or 0.0
         work += job.chunks * seconds
-        ends = now + timedelta(seconds=max(seconds, work / tasks))
+        ends = now + timedelta(seconds=max(seconds, work / tasks, number * pace.each) + pace.rest)
         found.append(JobForecast(job.job, job.chunks, job.items, job.deadline, job.chunk_seconds, ends))
     return found
 
@@ -267,6 +278,29 @@ def describe_check(note: ForecastNote, happened: Happened) -> str:
     return f"{said}; happened {happened.ended_at:%H:%M:%S}, {cost}"
 
 
+class WorkPart(NamedTuple):
+    """Chunks of a job that are to run."""
+
+    job: str
+    workload: str
+    chunks: int
+    items: int
+
+
+def forecast_work(
+    parts: Sequence[WorkPart], speeds: Mapping[str, Speed], fleet: Fleet, prices: Prices, now: datetime
+) -> Forecast:
+    """Return the forecast of chunks that jobs run which were accepted before. Pure."""
+    rows = [
+        HeldEntry(gate="", id=one.job, epoch=0, queue=submission_queue(), message="", held_at=now, chunks=one.chunks)
+        for one in parts
+    ]
+    lines = {one.job: Listed(one.job, now, one.workload, None, items=one.items, chunks=one.chunks) for one in parts}
+    usage = add(*(requests_of_rerun(one.chunks) for one in parts))
+    found = forecast(rows, lines, speeds, fleet, prices, now)
+    return replace(found, requests=sum(usage.values()), amount=price(usage, prices).total)
+
+
 def forecast_rerun(job: Job, fleet: Fleet, prices: Prices, now: datetime, *, newest: bool = False) -> dict[str, str]:
     """Return the detail of another run of a job, of the size and at the speed of the run before. Empty: it had no plan.
 
@@ -274,12 +308,10 @@ def forecast_rerun(job: Job, fleet: Fleet, prices: Prices, now: datetime, *, new
     """
     if not job.chunks:
         return {}
-    row = HeldEntry(gate="", id=job.job, epoch=0, queue=submission_queue(), message="", held_at=now, chunks=job.chunks)
-    line = Listed(job.job, job.accepted_at, job.workload, job.gate, items=job.items, chunks=job.chunks)
     ran = job.totals.items
     speeds = {job.workload: Speed(milliseconds=job.milliseconds, items=ran)} if ran and job.milliseconds else {}
-    found = forecast([row], {job.job: line}, speeds, fleet, prices, now)
-    amount = price((requests_of_job if newest else requests_of_rerun)(job.chunks), prices).total
+    found = forecast_work([WorkPart(job.job, job.workload, job.chunks, job.items)], speeds, fleet, prices, now)
+    amount = price(requests_of_job(job.chunks), prices).total if newest else found.amount
     before = price(count_requests(job), prices).total
     return {DETAIL: str(ForecastNote(1, found.ends, amount, prices.currency, before))}
 

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from azure.storage.blob import ContainerClient
 
@@ -25,19 +25,21 @@ from shared.gate import (
     HeldTable,
     Opening,
     Reading,
-    Roll,
+    after_open,
     check_name,
     close_gate,
     is_name,
     is_of_timetable,
     open_gate,
     schedule,
-    send_signal,
     timestamp,
 )
 from shared.operating.audit import ActKey, AuditedAct, AuditTable
 from shared.pending import AT_ONCE, GATE_POINTER, TIMETABLE_POINTER, PendingTable, Pointer
-from shared.signals import Signals
+from shared.signals import Signals, send_signal
+
+if TYPE_CHECKING:
+    from shared.gate import Roll
 
 #: Seconds that an opening waits for a connection to the bus. Without one it opens all the same.
 CONNECTS_WITHIN: Final = 5.0
@@ -156,7 +158,8 @@ class Operator:
             command.result = _result(changed)
         if changed.after.scheduled is None or changed.before is changed.after:
             return GateActResult(*changed)
-        return GateActResult(*changed, unsignalled=send_signal(self._signals, gate, changed.after, opening.at))
+        epoch = after_open(changed.after.reading).epoch
+        return GateActResult(*changed, unsignalled=send_signal(self._signals, gate, epoch, opening.at))
 
     def close(
         self, gate: str, *, by: str, why: str = "", seen: Reading | None = None, named: ActKey | None = None
@@ -169,7 +172,7 @@ class Operator:
         return GateActResult(*changed)
 
     def _signal(self, gate: str, changed: Changed) -> str:
-        return send_signal(self._signals, gate, changed.after) if changed.is_opening else ""
+        return send_signal(self._signals, gate, changed.after.epoch) if changed.is_opening else ""
 
 
 def hash_seed(seed: str) -> str:
@@ -177,7 +180,7 @@ def hash_seed(seed: str) -> str:
     return hashlib.sha256(seed.encode()).hexdigest()
 
 
-def note_roll(audit: AuditTable, state: GateState, roll: Roll) -> None:
+def note_roll(audit: AuditTable, state: GateState, roll: "Roll") -> None:
     """Record the roll of an opening in the audit, beside the act that made it possible."""
     found = f"{len(roll.places)} orders by {roll.order}, sha256 {roll.sha256}"
     act = AuditedAct(state.opened_by, "gate roll", roll.gate, state.why, {"epoch": str(roll.epoch)}, found)
@@ -228,6 +231,13 @@ def _result(changed: Changed) -> str:
     state = "open" if changed.after.is_open else "closed"
     planned = f", opens at {timestamp(changed.after.scheduled.at)}" if changed.after.scheduled else ""
     return f"done: epoch {changed.after.epoch}, {state}{planned}"
+
+
+def describe_gate(state: GateState) -> str:
+    """Return the state of a gate in words."""
+    if not state.is_open:
+        return "closed" if state.epoch else "closed, never opened"
+    return "open, once" if state.once else "open"
 
 
 def find_opener(acts: Iterable[AuditedAct], state: GateState) -> AuditedAct | None:

@@ -102,7 +102,7 @@ class JobOperator:
 
         def decide(job: Job) -> Job:
             _check_seen(job, seen)
-            if refused := _refuse_pause(job):
+            if refused := refuse_pause(job):
                 raise JobStateError(f"could not pause job {job_id!r}: {refused}")
             return pause(job, by, why)
 
@@ -257,7 +257,7 @@ def _check_seen(job: Job, seen: str | None) -> None:
         )
 
 
-def _refuse_pause(job: Job) -> str:
+def refuse_pause(job: Job) -> str:
     """Say why a person cannot pause the job, or nothing."""
     if job.state is JobState.FINISHING:
         return "it is finishing: none of its transactions runs any more"

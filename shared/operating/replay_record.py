@@ -28,6 +28,7 @@ from msgspec.structs import replace
 from shared.azure import expecting_an_answer
 from shared.clock import Clock
 from shared.errors import ContentionError, LeaseLostError, NoReplayError
+from shared.operating.listing import describe_duration
 from shared.operating.replay import (
     Replayer,
     ReplayFate,
@@ -57,6 +58,8 @@ LAST_WAVES: Final = 50
 #: Seconds that a wave usually takes while workers run, from and to. On the local stack it was 1.1 s for two entries and
 #: 2.8 s for fifty; workers that are busy or begin anew take longer.
 _QUICK, _SLOW = 1.0, 10.0
+#: The last waves tell how long the next ones take.
+_LAST: Final = 10
 
 
 class ReplayState(StrEnum):
@@ -277,6 +280,35 @@ def describe_fates(counts: Mapping[ReplayFate, int]) -> str:
     """Return the number of entries by fate, as text."""
     known = ((counts.get(fate, 0), fate.value) for fate in ReplayFate)
     return ", ".join(f"{count} {name}" for count, name in known if count) or "nothing to replay"
+
+
+def count_waves(replay: Replay) -> int:
+    """Return the number of all its waves, as far as the window of the work queues cuts none."""
+    left, number = replay.entries - replay.taken, replay.begun
+    while left > 0:
+        left, number = left - size_wave(number), number + 1
+    return number
+
+
+def describe_progress(replay: Replay) -> str:
+    """Say how far a replay is, and how long the rest takes if its waves take as long as the last ones did."""
+    number, lasted = count_waves(replay), replay.waves[-_LAST:]
+    said = f"wave {replay.begun:,} of {number:,}, {100 * replay.taken // max(1, replay.entries)} %"
+    if not lasted:
+        return said
+    each = sum((wave.ended_at - wave.began_at for wave in lasted), timedelta()) / len(lasted)
+    left = (number - replay.begun + (replay.out is not None)) * each.total_seconds()
+    return f"{said}, about {describe_duration(left)} left"
+
+
+def describe_end(replay: Replay) -> str:
+    """Say what came of a replay that is over, and why it stopped before its last wave."""
+    last = next(iter(replay.waves[-1:]), None)
+    if replay.stopped_by or last is None or not last.is_last or not replay.has_more:
+        return replay.result
+    same, silent = last.count(ReplayFate.SAME_AGAIN), last.count(ReplayFate.NO_ANSWER)
+    why = f"{same:,} came back for the same cause" if same else f"no worker answered for {silent:,}"
+    return f"stopped: {why} ({replay.taken:,} of {replay.entries:,} sent): {replay.result}"
 
 
 class Estimate(NamedTuple):

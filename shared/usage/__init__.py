@@ -29,6 +29,7 @@ from shared.usage.diary import (
     DayNotes as DayNotes,
     Diary as Diary,
     keep as keep,
+    price_causes as price_causes,
     read_day as read_day,
     read_notes as read_notes,
 )
@@ -50,5 +51,6 @@ from shared.usage.month import (
     price_idle_month as price_idle_month,
     requests_of_chunks as requests_of_chunks,
     requests_of_job as requests_of_job,
+    requests_of_replay as requests_of_replay,
     requests_of_rerun as requests_of_rerun,
 )

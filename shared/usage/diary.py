@@ -12,7 +12,7 @@ It compares the budget with the cost of today's requests so far, as the diaries 
 import json
 import secrets
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -97,6 +97,14 @@ def read_notes(table: TableClient, day: date) -> DayNotes:
             for *kind, cause, number in json.loads(row["counts"]):
                 total[CountedRequest(RequestKind(*kind), Cause(cause))] += number
     return DayNotes(total, noted_at)
+
+
+def price_causes(counts: Mapping[CountedRequest, int], prices: Prices) -> dict[str, float]:
+    """Return the cost of these requests by their cause, without causes that cost nothing."""
+    found = defaultdict[str, Decimal](Decimal)
+    for line in price(usage_of_counts(counts), prices).lines:
+        found[line.charge.cause] += line.amount
+    return {cause: float(amount) for cause, amount in found.items() if amount}
 
 
 def keep(diary: Diary, stop: threading.Event | None = None) -> threading.Thread:

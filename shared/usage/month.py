@@ -226,9 +226,15 @@ OF_A_CHUNK: Final = useful(queue=1)
 #: The requests that a group of chunks shares: its results are written and read together, and its rows are written.
 OF_A_GROUP: Final = useful(table=1, blob_write=1, blob_read=1)
 #: The requests of a job beside those: it is accepted, held, started, and finished.
-OF_A_JOB: Final = useful(table=17, blob_write=4, blob_read=5, blob_list=1, blob_other=1)
+OF_A_JOB: Final = useful(table=16, blob_write=3, blob_read=4, blob_list=1, blob_other=2)
+#: All of a job of one chunk, whose plan is in its row and whose result is in a message.
+OF_A_SMALL_JOB: Final = useful(table=16, blob_write=3, blob_read=2, blob_list=1, queue=1)
 #: The requests of a job that runs again, beside those of each chunk, whose transactions are read once more.
 OF_A_RERUN: Final = useful(table=18, blob_write=3, blob_read=1, blob_list=1)
+#: The requests of an entry that is replayed: found, marked, its bytes read and put, looked for, closed; its chunk as well.
+OF_A_REPLAYED: Final = useful(table=9, blob_read=2, queue=1)
+#: The requests of a wave of a replay, whose row says how far it is.
+OF_A_WAVE: Final = useful(table=6)
 #: The number of chunks of such a group.
 CHUNKS_OF_A_GROUP: Final = 30
 
@@ -298,13 +304,21 @@ def requests_of_chunks(chunks: int) -> RequestCounts:
 
 
 def requests_of_job(chunks: int) -> RequestCounts:
-    """Return the requests of a whole job, as its bill has them at its end."""
-    return add(OF_A_JOB, requests_of_chunks(chunks), take_counts(chunks))
+    """Return the requests of a whole job, as its bill has them at its end, by processes that are at work."""
+    own = [OF_A_SMALL_JOB] if chunks == 1 else [OF_A_JOB, requests_of_chunks(chunks)]
+    return add(*own, take_counts(chunks))
 
 
 def requests_of_rerun(chunks: int) -> RequestCounts:
     """Return the requests that another run of a job adds to its bill."""
     return add(OF_A_RERUN, useful(queue=chunks, blob_read=chunks), take_counts(chunks))
+
+
+def requests_of_replay(entries: int, waves: int, jobs: int) -> RequestCounts:
+    """Return the requests of a replay, of its entries, and of so many jobs that are finished once more."""
+    own = {charge: number * entries for charge, number in OF_A_REPLAYED.items()}
+    each = [{charge: number * jobs for charge, number in OF_A_RERUN.items()}, take_counts(entries)]
+    return add(own, {charge: number * waves for charge, number in OF_A_WAVE.items()}, *each)
 
 
 def forecast_month(demand: WorkVolume, installation: Installation, prices: Prices) -> Month:

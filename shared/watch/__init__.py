@@ -24,19 +24,23 @@ from shared.watch.needs import (
 from shared.watch.past import (
     Gap as Gap,
     PastMoment as PastMoment,
+    Spending as Spending,
     Stood as Stood,
     find_last_point as find_last_point,
     find_silence as find_silence,
     list_gaps as list_gaps,
     list_points as list_points,
+    list_spending as list_spending,
     list_stood as list_stood,
 )
 from shared.watch.points import (
     IDLE_EVERY as IDLE_EVERY,
+    SPENT_EVERY as SPENT_EVERY,
     Act as Act,
     Hour as Hour,
     Point as Point,
     PointAt as PointAt,
+    SpentUntil as SpentUntil,
     hour_of as hour_of,
     hours_of_day as hours_of_day,
 )

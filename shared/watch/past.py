@@ -1,12 +1,12 @@
 """Reads the past from rows of hours: when no tick ran, how long a need stood, and what stood at a moment. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 from shared.watch.needs import SILENT, TICK, Need, is_kind_of_job, name_kind
-from shared.watch.points import Act, Hour, PointAt
+from shared.watch.points import HOUR, Act, Hour, PointAt
 
 #: A point may be later than promised by this: a tick begins late, and its write takes time.
 GRACE: Final = timedelta(minutes=1)
@@ -55,6 +55,38 @@ class PastMoment(NamedTuple):
     gap: Gap | None
     stood: Sequence[Stood]
     acts: Sequence[Act]
+
+
+class Spending(NamedTuple):
+    """The cost of the requests of a time, by their cause."""
+
+    since: datetime
+    until: datetime
+    amounts: Mapping[str, float]
+
+    @property
+    def total(self) -> float:
+        """The sum of all causes."""
+        return sum(self.amounts.values())
+
+    @property
+    def an_hour(self) -> float:
+        """The cost of an hour like this time."""
+        return self.total * HOUR / (self.until - self.since)
+
+
+def list_spending(hours: Iterable[Hour]) -> list[Spending]:
+    """Return the costs between each two readings. A process notes late, so a reading has what was known then."""
+    readings = [one for hour in hours for one in hour.spent]
+    found = []
+    for before, after in pairwise(readings):
+        midnight = after.at.replace(hour=0, minute=0, second=0, microsecond=0)
+        # A day begins at nothing.
+        known = before.amounts if before.at >= midnight else {}
+        amounts = {name: max(0.0, amount - known.get(name, 0.0)) for name, amount in after.amounts.items()}
+        if after.at > (since := max(before.at, midnight)):
+            found.append(Spending(since, after.at, amounts))
+    return found
 
 
 def list_points(hours: Iterable[Hour]) -> list[PointAt]:

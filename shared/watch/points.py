@@ -1,7 +1,8 @@
 """The rows of hours: what ticks saw each minute, which needs began and ended, and who acted. Pure.
 
 A column of an hour has one writer at a time, who merges it without reading. `m14` is a minute. `a`, `b` and `e` with a
-slot are an act, a need that began, and one that ended. `open` has the needs at the beginning of the hour.
+slot are an act, a need that began, and one that ended. `open` has the needs at the beginning of the hour. `u1` is the
+cost of the day until then, as a tick of the second ten minutes read it.
 
 A slot is made from the names, and marks that share one replace each other. So an hour never has more columns than a row
 may.
@@ -10,7 +11,7 @@ A mark has no sentence: those of needs quote errors of workloads, and rows of ho
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final, NamedTuple, TypeVar
@@ -25,9 +26,11 @@ VERSION: Final = 1
 HOUR: Final = timedelta(hours=1)
 #: Minutes between two points of idle ticks.
 IDLE_EVERY: Final = 15
-#: Slots of an hour. With the minutes, the keys and `open` these are 233 columns; a row takes 252.
+#: Slots of an hour. With the minutes, the costs, the keys and `open` these are 239 columns; a row takes 252.
 ACT_SLOTS, NEED_SLOTS = 48, 60
 OPEN: Final = "open"
+#: Minutes between two readings of the cost of a day.
+SPENT_EVERY: Final = 10
 #: Needs that the beginning of an hour names. The numbers count all.
 MOST_NAMED: Final = 20
 #: Characters of each name of an act.
@@ -89,6 +92,19 @@ class _OpenMark(msgspec.Struct, frozen=True, array_like=True):
     numbers: dict[str, int]
 
 
+class _SpentMark(msgspec.Struct, frozen=True, array_like=True):
+    v: int
+    at: float
+    amounts: dict[str, float]
+
+
+class SpentUntil(NamedTuple):
+    """The cost of all requests of a day until a moment, by their cause, as far as processes had noted them."""
+
+    at: datetime
+    amounts: Mapping[str, float]
+
+
 class PointAt(NamedTuple):
     """A point and its moment. One of a newer version has its head alone."""
 
@@ -144,6 +160,7 @@ class Hour:
     changes: tuple[Change, ...] = ()
     #: None: no tick wrote them.
     opened: OpenedNeeds | None = None
+    spent: tuple[SpentUntil, ...] = ()
     #: Columns of a newer version.
     unknown: int = field(default=0)
 
@@ -183,6 +200,13 @@ def pack_change(change: Change) -> dict[str, str]:
     return {f"{'b' if change.begins else 'e'}{slot:02x}": _text(mark)}
 
 
+def pack_spent(spent: SpentUntil) -> dict[str, str]:
+    """Return the column of the cost of a day. Two of the same ten minutes have the same."""
+    amounts = {cause: float(f"{amount:.4g}") for cause, amount in spent.amounts.items()}
+    mark = _SpentMark(VERSION, _second_of_hour(spent.at), amounts)
+    return {f"u{spent.at.astimezone(UTC).minute // SPENT_EVERY}": _text(mark)}
+
+
 def pack_open(needs: Iterable[Need]) -> dict[str, str]:
     """Return the column of the needs at the beginning of an hour."""
     found = list(needs)
@@ -194,22 +218,21 @@ def read_hour(row: Mapping[str, Any]) -> Hour:
     """Read a row. What a newer version wrote otherwise is counted and left out."""
     begin = datetime.fromisoformat(f"{row['RowKey'].removeprefix('0|')}:00:00+00:00")
     points, acts, changes, unknown = list[PointAt](), list[Act](), list[Change](), 0
-    opened = None
+    opened, spent = None, list[SpentUntil]()
     for name, text in row.items():
         letter, slot = name[:1], name[1:]
         if name == OPEN:
             mark = _read(text, _OpenMark)
             opened = OpenedNeeds(tuple(mark.names), mark.numbers) if mark else None
         elif letter == "m" and slot.isdigit():
-            head = _read(text, PointHead, versions=None)
-            if head is not None:
-                at = begin + timedelta(minutes=int(slot), seconds=head.second)
-                points.append(PointAt(at, at + timedelta(seconds=head.promise), _read(text, Point)))
+            points += _read_point(begin + timedelta(minutes=int(slot)), text)
         elif letter == "a" and _is_slot(slot) and (act := _read(text, _ActMark)):
             acts.append(Act(begin + timedelta(seconds=act.at), act.who, act.what, act.target, act.result))
         elif letter in {"b", "e"} and _is_slot(slot) and (need := _read(text, _NeedMark)):
             at = begin + timedelta(seconds=need.at)
             changes.append(Change(at, need.kind, need.about, need.is_grave, letter == "b"))
+        elif letter == "u" and slot.isdigit() and (cost := _read(text, _SpentMark)):
+            spent.append(SpentUntil(begin + timedelta(seconds=cost.at), cost.amounts))
         elif name not in {"PartitionKey", "RowKey"}:
             unknown += 1
     return Hour(
@@ -218,11 +241,19 @@ def read_hour(row: Mapping[str, Any]) -> Hour:
         tuple(sorted(acts)),
         tuple(sorted(changes, key=lambda one: (one.at, not one.begins))),
         opened,
+        tuple(sorted(spent, key=lambda one: one.at)),
         unknown,
     )
 
 
-_Mark = TypeVar("_Mark", PointHead, Point, _ActMark, _NeedMark, _OpenMark)
+def _read_point(minute: datetime, text: Any) -> Iterator[PointAt]:
+    head = _read(text, PointHead, versions=None)
+    if head is not None:
+        at = minute + timedelta(seconds=head.second)
+        yield PointAt(at, at + timedelta(seconds=head.promise), _read(text, Point))
+
+
+_Mark = TypeVar("_Mark", PointHead, Point, _ActMark, _NeedMark, _OpenMark, _SpentMark)
 
 
 def _read(text: Any, kind: type[_Mark], versions: int | None = VERSION) -> _Mark | None:

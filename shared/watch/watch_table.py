@@ -26,11 +26,13 @@ from shared.watch.points import (
     Change,
     Hour,
     Point,
+    SpentUntil,
     hour_key,
     pack_act,
     pack_change,
     pack_open,
     pack_point,
+    pack_spent,
     read_hour,
 )
 
@@ -123,9 +125,12 @@ class WatchTable:
             except ResourceNotFoundError:
                 return None
 
-    def record(self, at: datetime, point: Point, opened: Sequence[Need] | None = None) -> None:
-        """Write what a tick saw, and the needs at the beginning of its hour if it read them."""
+    def record(
+        self, at: datetime, point: Point, opened: Sequence[Need] | None = None, spent: SpentUntil | None = None
+    ) -> None:
+        """Write what a tick saw, and the needs at the beginning of its hour and the cost of the day if it read them."""
         columns = pack_point(at, point) | ({} if opened is None else pack_open(opened))
+        columns |= {} if spent is None else pack_spent(spent)
         self._note(at, columns, "record what this tick saw")
 
     def note_act(self, act: Act) -> None:

@@ -46,6 +46,7 @@ BENCHMARKS = (
     "raw_file",
     "registration",
     "held",
+    "forecasts",
     "migration",
     "onsale",
     "recovery",

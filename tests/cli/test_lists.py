@@ -12,7 +12,7 @@ from shared.app import Stores
 from shared.azure.connections import Connections
 from shared.ledger.records import Job, JobState
 from tests.console.fillings import make_entry, park
-from tools.cli import lists
+from tools.cli import watchable
 from tools.cli.screen import Screen
 
 
@@ -26,11 +26,11 @@ def app(monkeypatch):
         if len(looks) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(lists.time, "sleep", sleep)
+    monkeypatch.setattr(watchable.time, "sleep", sleep)
     made = typer.Typer()
 
     @made.command()
-    @lists.watchable
+    @watchable.watchable
     def count(*, plus: int = 0) -> None:
         """Count."""
         typer.echo(f"look {len(looks) + plus}")

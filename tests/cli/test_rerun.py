@@ -170,7 +170,7 @@ def test_a_rerun_says_first_what_it_does_and_is_audited(rerun, finished, app, di
     asked = rerun(CODE, "--why", "tariff corrected", job=job)
     assert asked.returncode == 1
     assert (
-        f"job {job} is complete at revision 1. As revision 2, with the deployed code, run again: 2 chunks, 3 tr"
+        f"job {job} is complete at revision 1. To rerun it: 1 job, with the deployed code: 2 chunks with 3 transactions: "
         in asked.stdout
     )
     assert app.read(job).revision == 1

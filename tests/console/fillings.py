@@ -17,7 +17,7 @@ from shared.ledger.table_ledger import UNDER_WAY
 from shared.parked.entry import Entry, chunk_key
 from shared.pending import JOB_POINTER, Pointer
 from shared.pipeline.sweep import warn
-from shared.watch import Act, Need, NeedKind, Point
+from shared.watch import Act, Need, NeedKind, Point, SpentUntil
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ITEMS = 1000
@@ -180,7 +180,9 @@ def fill_day(stores):
                 "promise": 180 if is_busy else 1020,
                 "release": "0.4.9" if moment.hour < 6 else "0.5.0",
             }
-            watch.record(moment, Point(**head, **(busy if is_busy else {})))
+            has_read = is_busy and moment.minute % 10 == 0
+            spent = SpentUntil(moment, {"useful": 0.001 * (moment.hour * 60 + moment.minute)}) if has_read else None
+            watch.record(moment, Point(**head, **(busy if is_busy else {})), None, spent)
         moment += timedelta(minutes=1)
     watch.note_act(Act(NOON - timedelta(hours=11), "dana", "gate open", "nightly", "opened"))
     watch.begin(Need(NeedKind.PAUSED, "night-job", "its plan is gone", NOON - timedelta(hours=10)))

@@ -39,9 +39,10 @@ def test_a_person_sees_the_day_without_a_script(day):
     assert "job paused night-job 2026-11-21 02:00:00 UTC 2026-11-21 04:00:00 UTC" in words(reply)
     assert "job late (notice) late-job 2026-11-21 11:00:00 UTC it stands" in words(reply)
     assert "gate open nightly dana 2026-11-21 01:00:00 UTC opened" in words(reply)
-    assert "2026-11-21 01:00:00 UTC 1,000 400 100 0" in words(reply)
+    assert "2026-11-21 01:00:00 UTC 1,000 400 100 0 0.06" in words(reply)
+    assert "Requests of this time cost 0.11 USD, as far as processes have noted them: 0.11 useful." in words(reply)
     assert "06:00 version 0.5.0 ticks, before it 0.4.9" in reply.text
-    assert len(re.findall(r'class="gap"', reply.text)) == 6
+    assert len(re.findall(r'class="gap"', reply.text)) == 7
     # Beside the page without a strip.
     assert len(reply.text) < 40_000
     assert "tick silent" not in words(reply)
@@ -64,7 +65,7 @@ def test_the_day_costs_no_request_more_and_is_no_news(day):
     )
     assert day.visitor().get("/?hours=5").status_code == 400
     beside, more = day.count(lambda: day.visitor().get("/?beside=yes"))
-    assert (beside.text.count('class="before"'), more <= first + 1) == (4, True)
+    assert (beside.text.count('class="before"'), more <= first + 1) == (5, True)
     assert "data-version=" not in beside.text
     assert day.visitor().get("/?beside=yes&hours=168").status_code == 400
 

@@ -110,5 +110,5 @@ def test_a_gate_says_what_opening_it_would_start(visitor, house):
     assert "About 2 s with 10 tasks (bound by rule)" in words(shown)
     assert "held-one 5,000 10 2026-11-21" in words(shown)
     assert 'name="why"' in shown.text
-    assert requests <= 5 + 4
+    assert requests <= 5 + 5
     assert "what would opening it start?" in words(visitor.get("/gate/forecast-gate"))

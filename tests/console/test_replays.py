@@ -2,13 +2,16 @@
 
 import re
 from dataclasses import replace
+from datetime import timedelta
 from urllib.parse import urlencode
 
 import pytest
+from msgspec.structs import replace as replace_struct
 
-from shared.operating.replay_record import ReplayState
+from shared.operating import ReplayFate, Wave
+from shared.operating.replay_record import ReplayState, end as end_replay
 from shared.parked import EntryState
-from tests.console.fillings import make_entry, park
+from tests.console.fillings import NOON, make_entry, park
 from tests.console.test_acts import Form, acts
 
 
@@ -29,8 +32,11 @@ def start(house, visitor, cause):
 
 
 def test_a_replay_is_started_after_its_dry_run_and_has_a_page(house, visitor, cause):
-    """The page of the cause says how many waves it takes; the reply leads to the page of the replay."""
-    assert "4 entries in 3 waves, in 3 s to 30 s" in " ".join(visitor.get(f"/parked/{cause}").text.split())
+    """The page of the cause says what it does and how many waves it takes; the reply leads to the page of the replay."""
+    said = " ".join(visitor.get(f"/parked/{cause}").text.split())
+    assert "Replay 4 entries in 3 waves" in said
+    assert "4 entries of 1 job, of which 0 get a new revision: " in said
+    assert "transactions in 3 waves, 3 s to 30 s, about" in said
     replay = start(house, visitor, cause)
     page, requests = house.count(lambda: visitor.get(f"/replay/{replay}"))
     assert ("It begins within a minute." in page.text, requests) == (True, 1)
@@ -133,6 +139,24 @@ def test_its_waves_are_shown_with_their_fates(house, visitor, cause):
     house.stores.build_parked_operator(wait).run.step(house.stores.replays.get(replay))
     page = visitor.get(f"/replay/{replay}").text
     assert re.search(r"<td>1 (no answer|cannot be sent|done)</td>", page), page
+
+
+def test_a_replay_says_how_far_it_is_and_why_it_stopped(house, visitor, cause):
+    """The share and the time left by its waves so far. At its end the stop is gone, and the cause is one link away."""
+    replay = house.stores.replays.get(start(house, visitor, cause))
+    began, ended = NOON, NOON + timedelta(seconds=20)
+    waves = tuple(Wave(number=n, counts={ReplayFate.DONE: n}, began_at=began, ended_at=ended) for n in (1, 2))
+    known = replace_struct(replay, entries=460, taken=8, begun=3, waves=waves, state=ReplayState.RUNNING)
+    house.stores.replays.change(known)
+    page = visitor.get(f"/replay/{replay.id}").text
+    assert "wave 3 of 13, 1 %, about 3 min 20 s left." in page
+    assert "data-over" not in page
+    came_back = Wave(number=3, counts={ReplayFate.SAME_AGAIN: 1, ReplayFate.DONE: 4}, began_at=began, ended_at=ended)
+    known = replace_struct(house.stores.replays.get(replay.id), waves=(*waves, came_back), counts=came_back.counts)
+    house.stores.replays.change(end_replay(known, NOON))
+    page = visitor.get(f"/replay/{replay.id}").text
+    assert "stopped: 1 came back for the same cause (8 of 460 sent): 4 done, 1 same again" in page
+    assert ("data-over" in page, "Stop this replay" in page, f"/parked/{cause}" in page) == (True, False, True)
 
 
 def test_an_unknown_replay_is_not_found(visitor):

@@ -122,6 +122,6 @@ from shared.processes import Commit, Event, Memento, MementoStore, TableHomes
 from shared.refusals import Reason, ResultReason
 from shared.signals import BusPermits, BusSignals, Hint
 from shared.usage.diary import Diary, read_day
-from shared.watch import Act, Need, NeedKind, Point, WatchTable
+from shared.watch import Act, Need, NeedKind, Point, SpentUntil, WatchTable
 from shared.workloads import Left, PartialPiece, Total, shard_of
 from shared.zstd import unpack

@@ -917,6 +917,22 @@ class Hours(Shelf):
         return (v.LATER, one.point, act._replace(at=v.LATER), v.NEEDS[:1]), worker
 
 
+class Spent(Shelf):
+    """The cost of a day, as a tick read it, beside what the tick saw."""
+
+    tables, values = ("decisions",), (v.LATER, v.POINT, {"useful": 0.004321, "sweep": 0.0012})
+
+    def write(self, connections, stored):
+        at, point, amounts = stored
+        p.WatchTable(_table(connections, "decisions")).record(at, point, None, p.SpentUntil(at, amounts))
+
+    def read(self, connections):
+        (hour,) = p.WatchTable(_table(connections, "decisions")).read_hours(v.LATER, v.LATER)
+        (spent,) = hour.spent
+        assert (hour.unknown, abs(spent.at - v.LATER) < timedelta(seconds=0.2)) == (0, True)
+        return v.LATER, hour.points[0].point, spent.amounts
+
+
 class Outputs(Shelf):
     """Parts and the manifest beside them."""
 
@@ -1032,7 +1048,7 @@ SHELVES = {
     for shelf in (
         Jobs, SmallJobs, Lines, Homes, Held, Rolls, Pointers, Feed, Ready, Receipts, FirstChunks, Parked, PutOff, CauseSums, Over,
         Fleet, Diary, Audit, Replays, Picked, Totals,
-        Plans, Results, SoFar, SoFarLines, Segments, Slices, Spans, Sounded, Needs, Hours, Asides, Bounded, UnderWay, Halted, Erased, Waiting, Awaited, Nights, Reruns, Growing, Ranged, Outputs, Gates, Timetables, Sequences, Rules,
+        Plans, Results, SoFar, SoFarLines, Segments, Slices, Spans, Sounded, Needs, Hours, Spent, Asides, Bounded, UnderWay, Halted, Erased, Waiting, Awaited, Nights, Reruns, Growing, Ranged, Outputs, Gates, Timetables, Sequences, Rules,
     )
 }  # fmt: skip
 _ZSTD = b"\x28\xb5\x2f\xfd"

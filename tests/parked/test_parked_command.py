@@ -111,9 +111,13 @@ def test_what_is_not_there_is_said(sluice):
 
 
 def test_a_dry_run_changes_nothing(sluice, ward, entry):
-    """It says in which waves it would go."""
+    """It says what it would do, and in which waves it would go. For programs too."""
     done = sluice("replay", "--job", entry.job, "--dry-run")
-    assert done.stdout == "1 to replay, in waves of 1\n"
+    said, waves = done.stdout.splitlines()
+    assert said.startswith("1 entry of 1 job, of which 0 get a new revision: ")
+    assert waves == "1 to replay, in waves of 1"
+    found = json.loads(sluice("replay", "--job", entry.job, "--dry-run", "--json").stdout)
+    assert (found["entries"], found["waves"], found["jobs"], found["again"]) == (1, [1], 1, 0)
     assert ward.entries[0] == entry
     assert ward.queue.get_queue_properties().approximate_message_count == 0
 
@@ -220,7 +224,7 @@ def test_a_submission_that_nobody_can_name_is_replayed_as_the_job_that_a_person_
     assert sluice("replay", *key).stdout.splitlines()[-1] == "1 needs a job id"
     assert sluice("replay", *key, "--as", "No Job").exit_code == 2
     assert sluice("replay", "--key", claimed.key, "--patience", "0", "--yes", "--as", "mine").exit_code == 2
-    assert sluice("replay", *key, "--as", "mine", "--dry-run").stdout == "1 to replay, in waves of 1\n"
+    assert sluice("replay", *key, "--as", "mine", "--dry-run").stdout.endswith("1 to replay, in waves of 1\n")
     sluice("replay", *key, "--as", "mine")
     with ward.process() as process:
         queue = process.connections.queues.get_queue_client("submissions")

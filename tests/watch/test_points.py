@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from shared.watch import Act, Need, NeedKind, Point
+from shared.watch import SPENT_EVERY, Act, Need, NeedKind, Point, SpentUntil, list_spending
 from shared.watch.points import (
     ACT_SLOTS,
     HOUR,
@@ -49,6 +49,26 @@ def test_an_hour_has_what_was_written_into_it(house):
     assert (hour.opened.names, hour.opened.is_whole) == ((("x-paused", "nightly", True),), True)
     assert house.watch.read().needs == []
     assert "30 of 40" not in str(list(house.table.list_entities()))
+
+
+def test_the_cost_of_a_day_becomes_that_of_each_time(house):
+    """Also over midnight, where a day begins at nothing. What is noted less than before is no gain."""
+    midnight = NOON + 12 * HOUR
+    readings = [
+        (midnight - timedelta(minutes=20), {"useful": 0.5, "idle": 0.1}),
+        (midnight - timedelta(minutes=10), {"useful": 0.8, "idle": 0.1}),
+        (midnight + timedelta(minutes=10), {"useful": 0.04}),
+        (midnight + timedelta(minutes=20), {"useful": 0.03, "retry": 0.000012346}),
+    ]
+    for moment, amounts in readings:
+        house.watch.record(moment, Point(second=0, promise=180), None, SpentUntil(moment, amounts))
+    hours = house.watch.read_hours(readings[0][0], readings[-1][0])
+    assert [one.unknown for one in hours] == [0, 0]
+    found = list_spending(hours)
+    assert [one.until for one in found] == [moment for moment, _ in readings[1:]]
+    assert found[1].since == midnight
+    assert [round(one.total, 7) for one in found] == [0.3, 0.04, 0.0000124]
+    assert found[0].an_hour == pytest.approx(1.8)
 
 
 def test_a_need_that_is_gone_is_ended_once(house):
@@ -99,7 +119,9 @@ def test_a_newer_version_is_read_as_far_as_it_is_known():
 
 def test_an_hour_never_has_more_columns_than_a_row_may():
     """Azure refuses the 253rd, and the point of that minute with it. Names are cut; a row stays far below a megabyte."""
-    assert 60 + ACT_SLOTS + 2 * NEED_SLOTS + len({"PartitionKey", "RowKey", "Timestamp", "open"}) < 252
+    assert (
+        60 + 60 // SPENT_EVERY + ACT_SLOTS + 2 * NEED_SLOTS + len({"PartitionKey", "RowKey", "Timestamp", "open"}) < 252
+    )
     found = {}
     for number in range(2_000):
         found |= pack_act(Act(at(number % 60), "w" * 300, "gate open", f"g{number}", "r" * 900))

@@ -7,6 +7,7 @@ import pytest
 
 from shared.app.recorder import Recorder
 from shared.concurrency import Stretch
+from shared.errors import StorageUnavailableError
 from shared.pending import Due
 from shared.watch import TICK, Need, NeedKind, Standing, TickNeeds, list_gaps
 from shared.watch.points import HOUR
@@ -18,20 +19,27 @@ class Kept:
     """A watch that keeps what it gets."""
 
     def __init__(self):
-        self.points, self.reads, self.removed = [], 0, 0
+        self.points, self.spent, self.reads, self.removed = [], [], 0, 0
 
     def read(self):
         """Return no need."""
         self.reads += 1
         return Standing([])
 
-    def record(self, moment, point, opened):
-        """Keep a point."""
+    def record(self, moment, point, opened, spent):
+        """Keep a point, and the cost that came with it."""
         self.points.append((moment, point, opened))
+        self.spent += [] if spent is None else [(spent.at, dict(spent.amounts))]
 
     def remove_old(self, _now):
         """Count it."""
         self.removed += 1
+
+
+def record_into(watch, clock=None, spent=lambda _day: {"useful": 0.012344}):
+    """Return a recorder."""
+    clock = clock or Clock()
+    return Recorder(watch=watch, needs=TickNeeds(watch, clock), clock=clock, read_costs=spent)
 
 
 class Ticks:
@@ -39,7 +47,11 @@ class Ticks:
 
     def __init__(self):
         self.kept = Kept()
-        self.recorder = Recorder(watch=self.kept, needs=TickNeeds(self.kept, Clock()), clock=Clock())
+        self.begin()
+
+    def begin(self):
+        """Begin as another process, which remembers nothing."""
+        self.recorder = record_into(self.kept)
 
     def tick(self, minute, *, is_busy=False):
         """Tick, with or without work."""
@@ -85,7 +97,7 @@ def test_ticks_that_stop_for_twenty_minutes_leave_a_gap(stops):
         ticks = Ticks()
         for minute in [*range(stops), *range(stops + 20, 100)]:
             if minute == stops + 20:
-                ticks.recorder = Recorder(watch=ticks.kept, needs=TickNeeds(ticks.kept, Clock()), clock=Clock())
+                ticks.begin()
             ticks.tick(minute, is_busy=is_busy)
         points = [
             SimpleNamespace(at=moment, promised=moment + timedelta(seconds=one.promise))
@@ -94,6 +106,23 @@ def test_ticks_that_stop_for_twenty_minutes_leave_a_gap(stops):
         gaps = list_gaps([SimpleNamespace(points=points, at=NOON)], NOON, at(99))
         assert [gap.until for gap in gaps] == [at(stops + 20)]
         assert at(stops - 16) <= gaps[0].since <= at(stops)
+
+
+def test_the_cost_of_the_day_is_read_each_ten_minutes_of_work_and_once_after_it():
+    """An idle tick reads nothing. A reading that fails costs no point."""
+    ticks = Ticks()
+    for minute in range(90):
+        ticks.tick(minute, is_busy=17 <= minute < 41)
+    minutes = [round((moment - NOON).total_seconds() / 60) for moment, _ in ticks.kept.spent]
+    assert (minutes, ticks.kept.spent[0][1]) == ([17, 27, 37, 60], {"useful": 0.012344})
+
+    def fail(_day):
+        raise StorageUnavailableError("no answer")
+
+    ticks = Ticks()
+    ticks.recorder.read_costs = fail
+    ticks.tick(0, is_busy=True)
+    assert (len(ticks.kept.points), ticks.kept.spent) == (1, [])
 
 
 def test_a_slow_timer_promises_by_its_own_turns():
@@ -125,7 +154,7 @@ def test_old_rows_are_removed_once_a_day():
 def test_ticks_that_fail_twice_need_a_person_until_one_does_not():
     """A failure that passes by itself wakes nobody, and a tick that is well makes no request."""
     noted, clock = Noted(), Clock()
-    recorder = Recorder(watch=noted, needs=TickNeeds(noted, clock), clock=clock)
+    recorder = record_into(noted, clock)
     seen = []
     for failed in ("", "gate 'x': broken", "", "a", "b", "c", "", "", "a"):
         recorder.judge(failed)
@@ -143,7 +172,7 @@ def test_a_new_process_ends_what_a_former_one_told_of_the_tick():
     kept, ended = Kept(), []
     kept.read = lambda: Standing([failing, *stopped])
     kept.end = lambda kind, about, _at: ended.append((kind, about))
-    recorder = Recorder(watch=kept, needs=TickNeeds(kept, Clock()), clock=Clock())
+    recorder = record_into(kept)
     recorder.run(Due(at=NOON))
     recorder.judge("")
     recorder.judge("")

@@ -57,7 +57,7 @@ class Groups(TyperGroup):
         if own and self._is_listed:
             return TyperCommand(cmd_name, help=own.help, rich_help_panel=own.panel)
         if own:
-            with _without_unused():
+            with without_unused():
                 return _made(cmd_name, getattr(import_module(f".{own.module}", __package__), own.attribute))
         if cmd_name not in (found := self._found()):
             return None
@@ -94,7 +94,7 @@ class Groups(TyperGroup):
 
     def _found(self) -> "dict[str, tuple[Chosen, CommandGroup]]":
         # A command that is called by its name needs no settings for that.
-        with _without_unused():
+        with without_unused():
             from shared.capability import find_known  # noqa: PLC0415
             from tools.cli.settings_file import settings_here  # noqa: PLC0415
 
@@ -117,7 +117,7 @@ def _made(name: str, found: Any) -> Any:
 
 
 @contextmanager
-def _without_unused() -> Iterator[None]:
+def without_unused() -> Iterator[None]:
     """Hide it while a command is imported, and no longer: `sluice worker` runs workloads that may use it."""
     if _UNUSED in sys.modules:
         yield

@@ -7,20 +7,16 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from shared.app import Stores
+from shared.app import GateStores
 from shared.errors import NameRefusedError, ReleaseExpiredError, ScheduleRefusedError
-from shared.gate import GateState, HeldSummary, Roll, check_name, is_of_timetable
-from shared.operating import AuditedAct, GateActResult, Overview, describe_gate, hash_seed
-from shared.scaling import records_of
-from shared.usage import load as load_prices
-from shared.waiting import Release
-from tools.cli import gate_timetable, gate_view as view
+from shared.gate import GateState, Opening, check_name, is_of_timetable
+from shared.operating import AuditedAct, Overview, describe_gate, hash_seed
+from tools.cli.capabilities import without_unused
 from tools.cli.completion import complete_gate
-from tools.cli.lists import watchable
 from tools.cli.options import (
     WRONG_CALL,
     ByOption,
@@ -32,8 +28,16 @@ from tools.cli.options import (
     end,
     moment,
 )
-from tools.cli.screen import Screen, show_moment
-from tools.cli.warm import WarmForecast, forecast, forecast_document, forecast_lines
+from tools.cli.watchable import watchable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from shared.app import Stores
+    from shared.azure import Connections
+    from shared.gate import HeldSummary, Roll
+    from shared.operating import GateActResult
+    from tools.cli.warm import WarmForecast
 
 #: What `wait` ends with when the gate was not opened in time; 0, 1 and 2 are what they are for every command.
 NOT_OPENED = 3
@@ -108,8 +112,15 @@ def open_gate(  # noqa: C901, PLR0913 - each option of the command is an argumen
 ) -> None:
     """Open a gate, now, at a time or by a timetable: everything held behind it starts, which cannot be undone."""
     seed = seed.lower()
-    if why_not := _refuse_lottery(name, order, seed, at) or gate_timetable.refuse(name, every, zone, at, seed):
+    if why_not := _refuse_lottery(name, order, seed, at):
         end(why_not, WRONG_CALL)
+    if every or zone:
+        # An opening at once has no use for it.
+        from tools.cli import gate_timetable  # noqa: PLC0415
+
+        if why_not := gate_timetable.refuse(name, every, zone, at, seed):
+            end(why_not, WRONG_CALL)
+        wanted = gate_timetable.Wanted(name, every, zone, None if cold else minutes, by, why)
     if dry_run:
         # Prices and tables: an opening has no time for them.
         from tools.cli.gate_forecast import show_forecast  # noqa: PLC0415
@@ -117,35 +128,83 @@ def open_gate(  # noqa: C901, PLR0913 - each option of the command is an argumen
         show_forecast(name, settings, as_json=as_json)
         return
     if every:
-        wanted = gate_timetable.Wanted(name, every, zone, None if cold else minutes, by, why)
         gate_timetable.change(wanted, settings, is_sure=yes, as_json=as_json)
         return
     with connected(settings) as connections:
-        stores = Stores(connections)
-        warm = forecast(stores, settings, name, at, minutes) if at and not cold else None
-        if at and not as_json:
-            typer.echo("\n".join(forecast_lines(warm)))
+        whole = _open_stores(connections) if at else None
+        stores = whole or GateStores(connections)
         # What it holds before it opens: the work is released at once, and then it is too late to count.
         held = stores.held.summary(name)
+        warm = _say_warm(whole, settings, name, at, None if cold else minutes, as_json) if whole and at else None
         if not yes:
-            typer.confirm(_question(stores, name, held, at), abort=True, err=True)
+            _ask(connections, stores, name, held, at)
         try:
-            noted = stores.gate_forecaster.note(name, held, load_prices(), at or stores.clock.now())
-            if at is None:
-                outcome = stores.gate_operator.open(name, by=by, why=why, once=once, seed=seed, forecast=noted)
+            if whole and at:
+                outcome = _plan(whole, name, at, held, warm, drops=cold, by=by, why=why, once=once)
             else:
-                if cold:
-                    records_of(stores).drop(name)
-                prepare = partial(records_of(stores).plan, name, warm.request) if warm else None
-                outcome = stores.gate_operator.schedule(
-                    name, at, by=by, why=why, once=once, prepare=prepare, forecast=noted
-                )
+                noted = _foretell(connections, name, held, stores.clock.now())
+                outcome = stores.gate_operator.open(name, by=by, why=why, once=once, seed=seed, forecast=noted)
         except ScheduleRefusedError as error:
             end(str(error), WRONG_CALL)
         # After the signal: the app makes it meanwhile, unless this is faster.
         is_rolled = held.has_orders and outcome.after.epoch > outcome.before.epoch
-        roll = stores.rolls.open(name, outcome.after) if is_rolled else None
+        roll = _open_stores(connections).rolls.open(name, outcome.after) if is_rolled else None
         _report(name, outcome, held, as_json=as_json, warm=warm, roll=roll)
+
+
+def _open_stores(connections: "Connections") -> "Stores":
+    """Return all stores of the installation. An opening of a gate that holds nothing needs few, and imports these alone."""
+    with without_unused():
+        from shared.app import Stores  # noqa: PLC0415
+
+    return Stores(connections)
+
+
+def _foretell(connections: "Connections", name: str, held: "HeldSummary", now: datetime) -> "Mapping[str, str]":
+    """Return the forecast that the audit keeps of an opening now."""
+    if not held.count:
+        return {}
+    from shared.usage import load  # noqa: PLC0415
+
+    return _open_stores(connections).gate_forecaster.note(name, held, load(), now)
+
+
+def _say_warm(  # noqa: PLR0913, PLR0917 - each is a part of the command
+    stores: "Stores",
+    settings: Path | None,
+    name: str,
+    at: datetime,
+    minutes: float | None,
+    as_json: bool,  # noqa: FBT001 - a part of the command
+) -> "WarmForecast | None":
+    """Return the instances that a planned opening warms, after a person has read of them. `minutes`: None for none."""
+    from tools.cli.warm import forecast, forecast_lines  # noqa: PLC0415
+
+    found = None if minutes is None else forecast(stores, settings, name, at, minutes)
+    if not as_json:
+        typer.echo("\n".join(forecast_lines(found)))
+    return found
+
+
+def _plan(  # noqa: PLR0913 - each is a part of the command
+    stores: "Stores",
+    name: str,
+    at: datetime,
+    held: "HeldSummary",
+    warm: "WarmForecast | None",
+    *,
+    drops: bool,
+    **act: Any,
+) -> "GateActResult":
+    """Plan the opening, with its forecast and the instances that are warmed for it. `drops`: with none."""
+    from shared.scaling import records_of  # noqa: PLC0415
+    from shared.usage import load  # noqa: PLC0415
+
+    noted = stores.gate_forecaster.note(name, held, load(), at)
+    if drops:
+        records_of(stores).drop(name)
+    prepare = partial(records_of(stores).plan, name, warm.request) if warm else None
+    return stores.gate_operator.schedule(name, at, prepare=prepare, forecast=noted, **act)
 
 
 def _refuse_lottery(name: str, order: RollOrder, seed: str, at: datetime | None) -> str:
@@ -184,8 +243,8 @@ def draw_seed(
     """
     kept, seed = file or Path(f"{name}.seed"), secrets.token_hex(32)
     with connected(settings) as connections:
-        stores, sha256 = Stores(connections), hash_seed(seed)
-        with stores.audit.record(AuditedAct(by, "gate seed", name, "", {"seed_sha256": sha256})) as act:
+        audit, sha256 = GateStores(connections).audit, hash_seed(seed)
+        with audit.record(AuditedAct(by, "gate seed", name, "", {"seed_sha256": sha256})) as act:
             try:
                 kept.touch(mode=0o600, exist_ok=False)
             except FileExistsError:
@@ -208,7 +267,7 @@ def show_roll(
 ) -> None:
     """Print the roll of an opening, byte for byte as its SHA-256 in the audit says: the order in which orders started."""
     with connected(settings) as connections:
-        rolls = Stores(connections).rolls
+        rolls = _open_stores(connections).rolls
         wanted = [epoch] if epoch else rolls.epochs(name)[:1]
         found = next((roll for one in wanted if (roll := rolls.find(name, one))), None)
     if found is None:
@@ -216,9 +275,18 @@ def show_roll(
     typer.echo(found.content.decode(), nl=False)
 
 
-def _question(stores: Stores, name: str, held: HeldSummary, at: datetime | None) -> str:
+def _ask(connections: "Connections", stores: GateStores, name: str, held: "HeldSummary", at: datetime | None) -> None:
+    """Say what the opening would start, and ask whether it is meant, or end."""
+    if held.count:
+        from tools.cli.gate_forecast import say_forecast  # noqa: PLC0415
+
+        say_forecast(_open_stores(connections), name, at or stores.clock.now())
+    typer.confirm(_question(stores, name, held, at), abort=True, err=True)
+
+
+def _question(stores: GateStores, name: str, held: "HeldSummary", at: datetime | None) -> str:
     state = stores.gates.read(name)
-    when = f"At {show_moment(at)} UTC this starts" if at else "This starts"
+    when = f"At {at:%Y-%m-%d %H:%M:%S} UTC this starts" if at else "This starts"
     doubt = "" if held.count or state.changes else f" (gate {name} was never used: is it spelt like this?)"
     return f"{when} the {held.count} entries held behind {name} and cannot be undone{doubt}. Go on?"
 
@@ -234,21 +302,24 @@ def close_gate(
 ) -> None:
     """Close a gate: work from now on waits, and a planned opening is cancelled."""
     with connected(settings) as connections:
-        stores = Stores(connections)
+        stores = GateStores(connections)
         outcome = stores.gate_operator.close(name, by=by, why=why)
         _report(name, outcome, stores.held.summary(name), as_json=as_json)
 
 
 def _report(  # noqa: PLR0913 - each is a part of the answer
     name: str,
-    outcome: GateActResult,
-    held: HeldSummary,
+    outcome: "GateActResult",
+    held: "HeldSummary",
     *,
     as_json: bool,
-    warm: WarmForecast | None = None,
-    roll: Roll | None = None,
+    warm: "WarmForecast | None" = None,
+    roll: "Roll | None" = None,
 ) -> None:
     if as_json:
+        from tools.cli import gate_view as view  # noqa: PLC0415
+        from tools.cli.warm import forecast_document  # noqa: PLC0415
+
         document = view.outcome_document(name, outcome, held) | view.roll_fields(roll)
         typer.echo(json.dumps({**document, "warm": forecast_document(warm)} if outcome.after.scheduled else document))
         return
@@ -263,28 +334,38 @@ def _report(  # noqa: PLR0913 - each is a part of the answer
         )
         typer.echo(f"{name} {done} {describe_gate(state)} at epoch {state.epoch}; {what}")
     else:
-        typer.echo(f"{name} opens at {view.plan_words(state)} UTC; held: {held.count}")
+        typer.echo(f"{name} opens at {_plan_words(state.scheduled)} UTC; held: {held.count}")
     if roll:
         typer.echo(f"{len(roll.places)} orders start by {roll.order}: roll of epoch {roll.epoch}, sha256 {roll.sha256}")
     if outcome.before.scheduled and state.scheduled is None:
         if is_of_timetable(outcome.before.scheduled) and state.is_open:
-            typer.echo(f"its timetable goes on: {view.plan_words(outcome.before)} UTC is planned again within a minute")
+            typer.echo(
+                f"its timetable goes on: {_plan_words(outcome.before.scheduled)} UTC is planned again within a minute"
+            )
         else:
-            typer.echo(f"taken back: the opening planned for {view.plan_words(outcome.before)} UTC")
+            typer.echo(f"taken back: the opening planned for {_plan_words(outcome.before.scheduled)} UTC")
     if outcome.unsignalled:
         typer.echo(f"sluice: {outcome.unsignalled}", err=True)
+
+
+def _plan_words(planned: Opening) -> str:
+    return f"{planned.at.astimezone(UTC):%Y-%m-%d %H:%M:%S}{' once' if planned.once else ''}"
 
 
 @app.command()
 def status(name: GateArgument, settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
     """Show a gate: state, history, held work, and who saw the last opening how late."""
+    from shared.usage import load  # noqa: PLC0415
+    from tools.cli import gate_view as view  # noqa: PLC0415
+    from tools.cli.screen import Screen  # noqa: PLC0415
+
     with connected(settings) as connections:
-        stores = Stores(connections)
+        stores = _open_stores(connections)
         state = stores.gates.read(name)
         receipts = stores.receipts.of_epochs(name, max(0, state.epoch - 1))
         first_chunks = stores.first_chunks.history(name)
         timetable = stores.timetables.read().get(name)
-        checked = stores.forecast_check.check(name, state, load_prices())
+        checked = stores.forecast_check.check(name, state, load())
         row = Overview(name, state, stores.held.summary(name))
         shown = view.Status(row, receipts, first_chunks, timetable, checked)
     if as_json:
@@ -299,8 +380,11 @@ def status(name: GateArgument, settings: SettingsOption = None, *, as_json: Json
 @watchable
 def list_gates(settings: SettingsOption = None, *, as_json: JsonOption = False) -> None:
     """Show every gate, also those never opened, with the held work and its age."""
+    from tools.cli import gate_view as view  # noqa: PLC0415
+    from tools.cli.screen import Screen  # noqa: PLC0415
+
     with connected(settings) as connections:
-        stores = Stores(connections)
+        stores = _open_stores(connections)
         rows, timetables = stores.gate_reader().read(), stores.timetables.read()
     if as_json:
         typer.echo(json.dumps(view.overview_document(rows, timetables)))
@@ -317,6 +401,8 @@ def wait(
     as_json: JsonOption = False,
 ) -> None:
     """Wait until a gate is open, then end with status 0, so that a script can begin with it."""
+    from shared.waiting import Release  # noqa: PLC0415
+
     with connected(settings) as connections, Release(connections, name) as release:
         try:
             receipt = release.wait(timeout)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +32,13 @@ def show_forecast(name: str, settings: Path | None, *, as_json: bool) -> None:
         typer.echo(sentence)
     if found.jobs:
         Screen().show(_table(found))
+
+
+def say_forecast(stores: Stores, name: str, at: datetime) -> None:
+    """Say before the question what opening the gate then would start."""
+    found = stores.gate_forecaster.forecast(name, load(), at)
+    for sentence in _describe(name, found) if found.jobs else ():
+        typer.echo(sentence, err=True)
 
 
 def _describe(name: str, found: Forecast) -> Iterator[str]:

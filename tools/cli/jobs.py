@@ -11,29 +11,33 @@ import typer
 
 from shared.app import Stores
 from shared.errors import SettingsError
-from shared.ledger import Job, JobState, Wanted, refuse_rerun
+from shared.ledger import Job, JobState, Wanted
 from shared.operating import (
     JOBS,
     LEAST,
     MOST_AT_THE_DOOR,
     WRITTEN,
+    NightAct,
     OutputKind,
     choose_chunks,
     complete_prefix,
     describe_proof,
     group_later,
+    may_act,
     row_of_job,
 )
 from shared.parked import Entry
 from tools.cli import erasing, job_view as view, rerun
+from tools.cli.before_act import say_of_jobs
 from tools.cli.completion import complete_job
 from tools.cli.diff_view import diff_in_words, list_diff_pieces
-from tools.cli.lists import make_list, watchable
+from tools.cli.lists import make_list
 from tools.cli.options import (
     FORMER_NAMES,
     PROBLEM_FOUND,
     WRONG_CALL,
     ByOption,
+    DryRunOption,
     JsonOption,
     SettingsOption,
     WhyOption,
@@ -44,6 +48,7 @@ from tools.cli.options import (
 from tools.cli.parked_view import entry_document
 from tools.cli.screen import Screen, clean
 from tools.cli.settings_file import load
+from tools.cli.watchable import watchable
 from tools.cli.watching import STATUS_WORDS, Watch, refused_lines, status_of
 
 #: Jobs whose ids begin as one that was typed: more than an error shows.
@@ -233,11 +238,17 @@ def pause_job(
     by: ByOption,
     why: Annotated[str, typer.Option(help="The problem, as lists and the job's page show it.", metavar="TEXT")],
     settings: SettingsOption = None,
+    *,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Pause a job: no chunk begins after ten seconds. Those in work end, and count."""
     with connected(settings) as connections:
         stores = Stores(connections)
-        paused = stores.job_operator.pause(find_job(stores, job).job, by=by, why=why)
+        found = find_job(stores, job)
+        if dry_run:
+            say_of_jobs(stores, NightAct.PAUSE, [found])
+            return
+        paused = stores.job_operator.pause(found.job, by=by, why=why)
     waits = paused.chunks - paused.ended_chunks
     typer.echo(
         f"job {paused.job} is {paused.state.value}: {paused.ended_chunks:,} of {paused.chunks:,} chunks ended, {waits:,} wait. "
@@ -246,18 +257,23 @@ def pause_job(
 
 
 @app.command("stop")
-def stop_job(
+def stop_job(  # noqa: PLR0913 - each option of the command is an argument
     job: JobArgument,
     by: ByOption,
     why: Annotated[str, typer.Option(help="Why it ends, as lists and the job's page show it.", metavar="TEXT")],
     settings: SettingsOption = None,
     *,
+    dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None:
     """End a job for good: its chunks are dropped, nothing is published, and it cannot be resumed."""
     with connected(settings) as connections:
         stores = Stores(connections)
         found = find_job(stores, job)
+        if dry_run or not yes:
+            say_of_jobs(stores, NightAct.STOP, [found])
+        if dry_run:
+            return
         if not yes:
             typer.confirm(f"{view.stopped_words(found)}. It ends for good, unpublished: stop it?", abort=True)
         stopped = stores.job_operator.stop(found.job, by=by, why=why)
@@ -279,6 +295,7 @@ def erase_jobs(  # noqa: PLR0913 - each option of the command is an argument
     ] = None,
     settings: SettingsOption = None,
     *,
+    dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None:
     """Remove everything of a job for good: payload, results, outputs, parked entries. Its id stays used."""
@@ -290,6 +307,9 @@ def erase_jobs(  # noqa: PLR0913 - each option of the command is an argument
         names = [one.job for one in found]
         for name in names:
             stores.job_eraser.check(name, names)
+        if dry_run:
+            say_of_jobs(stores, NightAct.ERASE, found)
+            return
         if not yes:
             erasing.make_sure(stores, found, file)
         for name in names:
@@ -301,21 +321,25 @@ def erase_jobs(  # noqa: PLR0913 - each option of the command is an argument
 
 
 @app.command("resume")
-def resume_job(
+def resume_job(  # noqa: PLR0913 - each option of the command is an argument
     job: JobArgument,
     by: ByOption,
     why: WhyOption = "",
     settings: SettingsOption = None,
     *,
+    dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None:
     """Let a paused job go on: chunks parked so far do not pause it again."""
     with connected(settings) as connections:
         stores = Stores(connections)
         found = find_job(stores, job)
+        if dry_run or not yes:
+            say_of_jobs(stores, NightAct.RESUME, [found])
+        if dry_run:
+            return
         if not yes:
-            problem = found.problem or f"{found.parked_chunks} of {found.chunks} chunks are parked"
-            typer.confirm(f"job {found.job} is {found.state.value} ({problem}): let it go on?", abort=True)
+            typer.confirm("Let it go on?", abort=True)
         resumed = stores.job_operator.resume(found.job, by=by, why=why)
     typer.echo(f"job {found.job} is {resumed.state.value}: `sluice jobs watch {found.job}`")
 
@@ -380,8 +404,9 @@ def _run_again(  # noqa: PLR0913 - options of the command
         stores = Stores(connections)
         found = find_job(stores, job)
         lines = rerun.find_lines(found, settings)
-        if not yes and not refuse_rerun(found):
-            typer.confirm(f"{rerun.forecast_words(found)}. Run it again?", abort=True)
+        if not yes and may_act(found, NightAct.RERUN):
+            say_of_jobs(stores, NightAct.RERUN, [found])
+            typer.confirm("Run it again?", abort=True)
         # The revision that the person saw: a repeated call begins no second run.
         saw = found.revision if revision is None else revision
         begun = stores.job_operator.rerun(found.job, by=by, why=why, revision=saw, lines=lines)

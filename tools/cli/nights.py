@@ -19,12 +19,14 @@ from shared.operating import (
     sum_up,
 )
 from shared.usage import Prices, load as load_prices
+from tools.cli.before_act import say_of_night
 from tools.cli.cost_view import money, plain
 from tools.cli.gate_view import check_fields
 from tools.cli.options import (
     FORMER_NAMES,
     PROBLEM_FOUND,
     ByOption,
+    DryRunOption,
     JsonOption,
     PricesOption,
     SettingsOption,
@@ -121,9 +123,11 @@ def pause_night(
     by: ByOption,
     why: Annotated[str, typer.Option(help="The problem, as lists and each job's page show it.", metavar="TEXT")],
     settings: SettingsOption = None,
+    *,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Pause all jobs of a night: those that wait first, so that none starts meanwhile."""
-    _act(night, NightAct.PAUSE, by, why, settings, yes=True)
+    _act(night, NightAct.PAUSE, by, why, settings, yes=True, dry_run=dry_run)
 
 
 @app.command("resume")
@@ -132,57 +136,66 @@ def resume_night(
     by: ByOption,
     why: WhyOption = "",
     settings: SettingsOption = None,
+    *,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Let all paused jobs of a night go on."""
-    _act(night, NightAct.RESUME, by, why, settings, yes=True)
+    _act(night, NightAct.RESUME, by, why, settings, yes=True, dry_run=dry_run)
 
 
 @app.command("stop")
-def stop_night(
+def stop_night(  # noqa: PLR0913 - each option of the command is an argument
     night: NightArgument,
     by: ByOption,
     why: Annotated[str, typer.Option(help="Why they end, as lists and each job's page show it.", metavar="TEXT")],
     settings: SettingsOption = None,
     *,
+    dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None:
     """End all open jobs of a night for good. What has ended stays."""
-    _act(night, NightAct.STOP, by, why, settings, yes=yes)
+    _act(night, NightAct.STOP, by, why, settings, yes=yes, dry_run=dry_run)
 
 
 @app.command("rerun")
-def rerun_night(
+def rerun_night(  # noqa: PLR0913 - each option of the command is an argument
     night: NightArgument,
     by: ByOption,
     why: Annotated[str, typer.Option(help="Why they run again, for the audit.", metavar="TEXT")],
     settings: SettingsOption = None,
     *,
+    dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None:
     """Run all jobs of a night again that have ended. One that is made from others waits for their new revisions."""
-    _act(night, NightAct.RERUN, by, why, settings, yes=yes)
+    _act(night, NightAct.RERUN, by, why, settings, yes=yes, dry_run=dry_run)
 
 
 @app.command("erase")
-def erase_night(
+def erase_night(  # noqa: PLR0913 - each option of the command is an argument
     night: NightArgument,
     by: ByOption,
     why: Annotated[str, typer.Option(help="Why they go, for the audit.", metavar="TEXT")],
     settings: SettingsOption = None,
     *,
+    dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None:
     """Remove everything of all jobs of a night for good, those that are made from others first."""
-    _act(night, NightAct.ERASE, by, why, settings, yes=yes)
+    _act(night, NightAct.ERASE, by, why, settings, yes=yes, dry_run=dry_run)
 
 
 def _act(  # noqa: PLR0913 - who does what to which night, and why
-    night: str, act: NightAct, by: str, why: str, settings: SettingsOption, *, yes: bool
+    night: str, act: NightAct, by: str, why: str, settings: SettingsOption, *, yes: bool, dry_run: bool
 ) -> None:
     with connected(settings) as connections:
         stores = Stores(connections)
         lines = _read(stores, night)
         jobs = choose_jobs(lines, act)
+        if dry_run or not yes:
+            say_of_night(stores, act, lines)
+        if dry_run:
+            return
         if not yes and jobs:
             typer.confirm(f"{len(jobs):,} of {len(lines):,} jobs of night {night} {_QUESTIONS[act]}", abort=True)
         refused = 0

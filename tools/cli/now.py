@@ -26,9 +26,9 @@ from shared.watch import (
     is_kind_of_job,
     name_kind,
 )
-from tools.cli.lists import watchable
 from tools.cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, connected, end, moment
 from tools.cli.screen import Screen, clean, show_moment
+from tools.cli.watchable import watchable
 
 DoneOption = Annotated[
     str,

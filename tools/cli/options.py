@@ -56,6 +56,7 @@ WhyOption = Annotated[
     str, typer.Option(help="Kept in the audit, and in the history where there is one.", metavar="TEXT")
 ]
 ByOption = Annotated[str, typer.Option(help="The operator's name, for the audit.", default_factory=_user)]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what it would do, and do nothing.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 #: For the commands with `--limit`: its name before 0.5.0 still works. The help does not show it.

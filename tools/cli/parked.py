@@ -21,9 +21,11 @@ from shared.operating import (
     waves,
 )
 from shared.parked import MOST_TOGETHER, Entry, OverFile, files_in_words, join_by_cause
+from shared.usage import load as load_prices
 from tools.cli import parked_view as view
+from tools.cli.before_act import print_replay, say_of_replay
 from tools.cli.completion import complete_cause
-from tools.cli.lists import make_list, watchable
+from tools.cli.lists import make_list
 from tools.cli.options import (
     FORMER_NAMES,
     PROBLEM_FOUND,
@@ -35,8 +37,9 @@ from tools.cli.options import (
     connected,
     end,
 )
-from tools.cli.replays import follow, open_operator, replays, step_replay, stop
+from tools.cli.replays import build_operator, follow, open_operator, open_stores, replays, step_replay, stop
 from tools.cli.screen import Screen, clean
+from tools.cli.watchable import watchable
 
 app = typer.Typer(
     help="What failed for good: look at it, replay it, discard it.\n\nStatus: 0 done, 1 something came back, did not "
@@ -179,13 +182,15 @@ def replay(  # noqa: PLR0913 - each option of the command is an argument
     """Put entries back on their queues in growing waves. Stop when one comes back for the same cause."""
     selection = _selection(fingerprint, job, reason, key)
     pace = ReplayPace(limit=limit, rate=rate, patience=patience, again=again)
-    with open_operator(settings) as operator:
+    with open_stores(settings) as stores:
+        operator = build_operator(stores)
         found = operator.select(selection)
         entries = choose(found, pace)
         if not entries:
             _end_without_any(operator, selection, found, as_json=as_json)
+        if dry_run or not yes:
+            _show_plan(stores, entries, as_json=as_json and dry_run, err=not dry_run)
         if dry_run:
-            _show_plan(entries, as_json=as_json)
             return
         if not yes:
             typer.confirm(f"Replay {len(entries)} parked messages of {selection}?", abort=True, err=True)
@@ -324,13 +329,12 @@ def _named(operator: ParkedOperator, entries: list[Entry], job: str, *, by: str,
     return Selection(job=entry.job, key=entry.key)
 
 
-def _show_plan(entries: list[Entry], *, as_json: bool) -> None:
-    sizes = [len(wave) for wave in waves(entries)]
+def _show_plan(stores: Stores, entries: list[Entry], *, as_json: bool, err: bool) -> None:
+    found, sizes = stores.act_forecaster.of_replay(entries, load_prices()), [len(wave) for wave in waves(entries)]
     if as_json:
-        typer.echo(json.dumps({"entries": len(entries), "waves": sizes}))
-        return
-    shown = ", ".join(map(str, sizes[:WAVES_SHOWN])) + (" ..." if len(sizes) > WAVES_SHOWN else "")
-    typer.echo(f"{len(entries)} to replay, in waves of {shown}")
+        print_replay(found, sizes)
+    else:
+        say_of_replay(found, sizes, most=WAVES_SHOWN, err=err)
 
 
 app.command()(replays)

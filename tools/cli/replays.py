@@ -13,13 +13,23 @@ import typer
 from shared.app import Parts, Stores
 from shared.capability import line_of
 from shared.errors import SluiceError
-from shared.operating import REPLAYS, ParkedOperator, Replay, ReplayFate, Wave, describe_fates
+from shared.operating import (
+    REPLAYS,
+    ParkedOperator,
+    Replay,
+    ReplayFate,
+    Wave,
+    describe_end,
+    describe_fates,
+    describe_progress,
+)
 from shared.settings import Dequeue, Settings
 from tools.cli import parked_view as view
-from tools.cli.lists import make_list, watchable
+from tools.cli.lists import make_list
 from tools.cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, connected
 from tools.cli.screen import Screen
 from tools.cli.settings_file import load
+from tools.cli.watchable import watchable
 
 ReplayArgument = Annotated[str, typer.Argument(help="Its id, as `replays` shows it.", metavar="ID")]
 #: The fates after which nothing is left to do.
@@ -27,15 +37,27 @@ WELL: Final = frozenset({ReplayFate.DONE, ReplayFate.DONE_BEFORE, ReplayFate.SKI
 
 
 @contextmanager
-def open_operator(settings: Path | None) -> Iterator[ParkedOperator]:
-    """Yield the operator of an installation, with every stage of it."""
+def open_stores(settings: Path | None) -> Iterator[Stores]:
+    """Yield the stores of an installation, with every stage of it."""
     dequeue = Dequeue(load(settings).get("SLUICE_DEQUEUE") or Dequeue.PUSH)
     with (
         connected(settings) as connections,
         Stores(connections, dequeue=dequeue) as stores,
         _further_stages(stores, settings),
     ):
-        yield stores.build_parked_operator(time.sleep, wake=stores.wake_workers)
+        yield stores
+
+
+def build_operator(stores: Stores) -> ParkedOperator:
+    """Return the operator of a person who waits."""
+    return stores.build_parked_operator(time.sleep, wake=stores.wake_workers)
+
+
+@contextmanager
+def open_operator(settings: Path | None) -> Iterator[ParkedOperator]:
+    """Yield the operator of an installation."""
+    with open_stores(settings) as stores:
+        yield build_operator(stores)
 
 
 def follow_quietly(settings: Path | None, replay: str) -> None:
@@ -104,7 +126,8 @@ def step_replay(operator: ParkedOperator, replay: Replay, *, as_json: bool) -> N
             new = [wave for wave in last.waves if wave.number not in seen]
             seen |= {wave.number: wave for wave in new}
             for wave in [] if as_json else new:
-                typer.echo(f"wave {wave.number} of {wave.size}: {describe_fates(wave.counts)}")
+                left = f"; {describe_progress(last)}" if last.has_more and not last.is_over else ""
+                typer.echo(f"wave {wave.number} of {wave.size}: {describe_fates(wave.counts)}{left}")
     except KeyboardInterrupt:
         typer.echo(
             f"\nleft, not stopped: the app goes on within two minutes. `sluice parked stop {replay.id}` stops it, "
@@ -116,6 +139,6 @@ def step_replay(operator: ParkedOperator, replay: Replay, *, as_json: bool) -> N
         document = {"replay": last.id, "waves": [view.wave_document(wave) for wave in seen.values()]}
         typer.echo(json.dumps({**document, "result": last.result}))
     else:
-        typer.echo(last.result)
+        typer.echo(describe_end(last))
     if any(last.counts.get(fate) for fate in ReplayFate if fate not in WELL):
         raise typer.Exit(PROBLEM_FOUND)

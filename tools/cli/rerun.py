@@ -1,4 +1,4 @@
-"""`sluice jobs rerun`: what it will do, and with `--dry-run` what differs in chunks that run with the code of this folder."""
+"""`sluice jobs rerun --dry-run`: what differs in chunks that run with the code of this folder."""
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from shared.app import Stores, build_dry_runner
 from shared.errors import CallsOutsideError, DryRunError, UnknownWorkloadError
 from shared.grammar import minus, texts
-from shared.ledger import Job, Portion, describe_state
+from shared.ledger import Job, Portion
 from shared.operating import (
     AccountChange,
     ChunkDifference,
@@ -27,7 +27,6 @@ from shared.operating import (
     TotalsDifference,
 )
 from shared.settings import Settings
-from shared.usage import bill_of, load as load_prices
 from shared.workloads import has_lines
 from tools.cli.loaded import load_workloads
 from tools.cli.options import WRONG_CALL, end
@@ -72,20 +71,6 @@ def find_lines(job: Job, settings: Path | None) -> bool | None:
     add_app_to_path(settings)
     known = load_workloads(environ["SLUICE_WORKLOADS"], environ)
     return has_lines(known.find(job.workload)) if job.workload in known else None
-
-
-def forecast_words(job: Job) -> str:
-    """Return the effect of a rerun in words, with the work and the cost of the last run."""
-    ran = job.totals.items
-    took = (
-        f"the {ran:,} of the last run took {job.milliseconds / 1000:,.1f} s of work" if ran else "none of them has run"
-    )
-    bill = bill_of(job, load_prices())
-    return (
-        f"job {job.job} is {describe_state(job)} at revision {job.revision}. As revision {job.revision + 1}, with the deployed code, "
-        f"run again: {job.chunks:,} chunks, {job.items:,} transactions; {took}, and its requests so far cost "
-        f"{bill.total:.4f} {bill.prices.currency}. The outputs of the run before stay"
-    )
 
 
 @contextmanager

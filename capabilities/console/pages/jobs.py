@@ -14,19 +14,22 @@ from capabilities.console.visit import Download, Page, Visit
 from shared.azure import Charge
 from shared.errors import ActStaleError, JobStateError, ListPlaceError, TooManyHaltsError
 from shared.grammar import texts
-from shared.ledger import CLOSED, Job, JobState, Listed, Wanted, night_of, refuse_rerun
+from shared.ledger import Job, JobState, Listed, Wanted, night_of
 from shared.operating import (
     JOBS,
     NOT_RECORDED,
     WRITTEN,
     JobLook,
     JobRow,
+    NightAct,
     OutputKind,
+    describe_act,
     describe_check,
     describe_proof,
     describe_refused,
     explain_pace,
     group_later,
+    may_act,
     row_of_job,
 )
 from shared.parked import chunk_of_key
@@ -118,14 +121,25 @@ def show_job(visit: Visit, job: str) -> Page:
         "refused": [(one, describe_refused(one, look.job)) for one in look.refused],
         "story": list(_tell_story(look.job)),
         "files": _list_files(look.job),
-        "is_open": look.job.state not in CLOSED,
-        "may_run_again": not refuse_rerun(look.job),
+        "effects": _forecast_acts(visit, look.job),
         **_list_sums(look.job),
         **_draw_chunks(visit, look),
         **_price_job(visit, look.job),
     }
     acts = "" if look.job.state is JobState.ERASED else "job_acts.html"
     return Page(title=title, section="jobs", template="job.html", values=values, looks_again=True, acts=acts)
+
+
+def _forecast_acts(visit: Visit, job: Job) -> dict[str, str]:
+    """Say what each act would do that may be done to the job. A page that looks again keeps the forms that it has."""
+    if visit.is_look or not visit.person.may_act:
+        return {}
+    forecaster, prices = visit.view.build_forecaster(), visit.view.prices
+    return {
+        act.value: describe_act(forecaster.of_jobs(act, [job], prices, visit.now))
+        for act in NightAct
+        if may_act(job, act)
+    }
 
 
 def _list_files(job: Job) -> list[OutputKind]:

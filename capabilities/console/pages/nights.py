@@ -14,6 +14,7 @@ from shared.operating import (
     JobRow,
     NightAct,
     choose_jobs,
+    describe_act,
     describe_check,
     explain_line,
     put_in_order,
@@ -55,11 +56,10 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """An act that may be done, and what it would do it to."""
+    """An act that may be done, and what it would do."""
 
     act: str
-    jobs: int
-    items: int
+    effect: str
 
 
 def show_nights(visit: Visit) -> Page:
@@ -71,7 +71,10 @@ def show_nights(visit: Visit) -> Page:
 
 
 def show_night(visit: Visit, night: str) -> Page:
-    """Show one night. One request, and two for each gate of it."""
+    """Show one night. One request, and two for each gate of it.
+
+    A person who may act reads what each act would do: one request more, and one for each workload.
+    """
     stores, prices = visit.view.stores, visit.view.prices
     lines = stores.job_list.read_night(night)
     if not lines:
@@ -83,7 +86,7 @@ def show_night(visit: Visit, night: str) -> Page:
         "currency": prices.currency,
         "steps": [_draw(some, rows) for some in put_in_order(lines)],
         "lines": [_Line(rows[one.listed.job], one, explain_line(one, lines)) for one in lines],
-        "planned": _plan_acts(lines),
+        "planned": _plan_acts(visit, lines),
         "checked": [
             (gate, describe_check(note, happened))
             for gate, note, happened in stores.forecast_check.check_night(lines, prices)
@@ -129,10 +132,12 @@ def act_on_night(visit: Visit, night: str, act: str) -> Page | str:
     return replace(show_night(visit, night), status=409, notice="; ".join(words))
 
 
-def _plan_acts(lines: Sequence[NightLine]) -> list[_Planned]:
-    sizes = {one.listed.job: one.listed.items for one in lines}
-    chosen = [(act.value, choose_jobs(lines, act)) for act in NightAct]
-    return [_Planned(act, len(jobs), sum(sizes[job] for job in jobs)) for act, jobs in chosen if jobs]
+def _plan_acts(visit: Visit, lines: Sequence[NightLine]) -> list[_Planned]:
+    if visit.is_look or not visit.person.may_act:
+        return []
+    forecaster, prices = visit.view.build_forecaster(), visit.view.prices
+    found = [forecaster.of_night(act, lines, prices, visit.now) for act in NightAct]
+    return [_Planned(one.act.value, describe_act(one, len(lines))) for one in found if one.jobs]
 
 
 def _draw(lines: list[NightLine], rows: dict[str, JobRow]) -> _Step:

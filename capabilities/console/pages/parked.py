@@ -1,5 +1,6 @@
 """Parked: the causes, the entries of one, and an entry with everything about it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,11 +15,12 @@ from shared.operating import (
     ENTRIES,
     MOST_LINES,
     MOST_PICKS,
+    ReplayForecast,
     ReplayPace,
     Selection,
     choose,
+    describe_replay,
     digest_entries,
-    estimate,
     summarize_causes,
 )
 from shared.parked import DOOR, NO_JOB, Entry
@@ -77,6 +79,7 @@ def show_cause(visit: Visit, fingerprint: str) -> Page:
     ordered = sorted(chosen, key=lambda entry: (entry.first_at, entry.job, entry.key))
     rest = visit.link("cause", fingerprint=fingerprint, first=str(first + PAGE)) if len(chosen) > first + PAGE else ""
     acted_on = selection.select(chosen)
+    plan = _forecast_replay(visit, acted_on)
     values = {
         "cause": cause,
         "picks": "\n".join(f"{job}|{key}" for job, key in selection.picks),
@@ -86,10 +89,19 @@ def show_cause(visit: Visit, fingerprint: str) -> Page:
         "entries": ordered[first : first + PAGE],
         "after": rest,
         "seen": digest_entries(acted_on),
-        "plan": estimate(choose(acted_on, ReplayPace())),
+        "plan": plan and plan.size,
+        "effect": plan and describe_replay(plan),
     }
     title, acts = f"Cause {fingerprint[:12]}", "cause_acts.html" if chosen else ""
     return Page(title=title, section="parked", template="cause.html", values=values, acts=acts, acts_first=True)
+
+
+def _forecast_replay(visit: Visit, entries: Sequence[Entry]) -> ReplayForecast | None:
+    """Return the forecast of a replay of these. None: it would take none of them. A request for each of ten jobs."""
+    chosen = choose(entries, ReplayPace())
+    if not chosen or not visit.person.may_act:
+        return None
+    return visit.view.build_forecaster().of_replay(chosen, visit.view.prices)
 
 
 def discard_cause(visit: Visit, fingerprint: str) -> Page | str:

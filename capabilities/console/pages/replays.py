@@ -8,7 +8,7 @@ from capabilities.console.acts import read_form
 from capabilities.console.pages.parked import select_cause, show_cause
 from capabilities.console.visit import Page, Visit
 from shared.errors import ActStaleError, JobStateError
-from shared.operating import REPLAYS, ReplayFate, ReplayPace
+from shared.operating import REPLAYS, ReplayFate, ReplayPace, describe_end, describe_progress
 
 #: Replays of the list.
 MOST_LISTED = 50
@@ -38,6 +38,8 @@ def show_replay(visit: Visit, replay: str) -> Page:
         "out": len(out),
         "known": sum(entry.fate is not None for entry in out),
         "fates": list(ReplayFate),
+        "progress": "" if found.is_over else describe_progress(found),
+        "ending": describe_end(found) if found.is_over else "",
     }
     return Page(
         title=f"Replay {found.id}",

@@ -173,6 +173,8 @@
     old.replaceChildren(...document.adoptNode(fresh).childNodes);
     old.dataset.version = fresh.dataset.version;
     old.dataset.longest = fresh.dataset.longest || "";
+    // Nothing is left to act on.
+    if (old.querySelector("[data-over]")) document.getElementById("acts")?.remove();
     [...old.querySelectorAll(".box")].forEach((box, place) => { box.scrollLeft = scrolls[place] || 0; });
     if (address) [...old.querySelectorAll("a")].find((one) => one.getAttribute("href") === address)?.focus({ preventScroll: true });
     for (const id of ["cost", "asof"]) {

@@ -19,9 +19,10 @@ from capabilities.registration.views import ORDER_MODEL, state_of
 from shared.processes import STUCK_AFTER
 from shared.settings import Settings
 from tools.cli import opening
-from tools.cli.lists import make_list, watchable
+from tools.cli.lists import make_list
 from tools.cli.options import FORMER_NAMES, PROBLEM_FOUND, JsonOption, SettingsOption, end
 from tools.cli.screen import Screen, clean
+from tools.cli.watchable import watchable
 
 orders = typer.Typer(help="Orders for the seats of conferences.", context_settings=FORMER_NAMES, no_args_is_help=True)
 processes = typer.Typer(
