@@ -104,6 +104,9 @@ def test_what_is_put_back_for_a_job_that_ended_is_found_at_the_next_tick(install
     installation.queue.clear_messages()
     installation.tick(minutes=4)
     assert installation.pointers() == []
+    # The cost of that work is read once more.
+    installation.clock.at = NOON + timedelta(hours=2)
+    assert "GET usage" in installation.tick()
     installation.permits.clear()
     installation.clock.at = NOON + timedelta(hours=3)
     assert installation.tick() == RECORDED
