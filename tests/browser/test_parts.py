@@ -66,7 +66,7 @@ def test_a_day_stands_beside_the_one_before(open_console, served):
     page = console.page
     assert page.locator("#strip path.before").count() == 0
     page.get_by_role("link", name="beside yesterday").click()
-    assert page.locator("#strip path.before").count() == 4
+    assert page.locator("#strip path.before").count() == 5
     check_page(console)
     page.get_by_role("link", name="without yesterday").click()
     assert page.locator("#strip path.before").count() == 0
