@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from shared.concurrency import Fleet
 from shared.ledger import CLOSED, ENDED, Job, JobState, Ledger, NightLine, refuse_rerun
-from shared.operating.forecast import Forecast, WorkPart, forecast_work
+from shared.operating.forecast import Forecast, WorkPart, forecast_work, speed_of
 from shared.operating.job_acts import refuse_pause
 from shared.operating.listing import describe_duration
 from shared.operating.night_acts import NightAct, add_bills, choose_jobs
@@ -63,7 +63,6 @@ class JobSize(NamedTuple):
 
 def size_of_job(job: Job, prices: Prices) -> JobSize:
     """Return the size of a job by its row."""
-    ran = job.totals.items
     return JobSize(
         job=job.job,
         workload=job.workload,
@@ -73,7 +72,7 @@ def size_of_job(job: Job, prices: Prices) -> JobSize:
         open_items=job.not_run,
         parked=job.totals.parked.items,
         spent=bill_of(job, prices).total,
-        speed=Speed(milliseconds=job.milliseconds, items=ran) if ran and job.milliseconds else None,
+        speed=speed_of(job),
     )
 
 

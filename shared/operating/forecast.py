@@ -301,6 +301,12 @@ def forecast_work(
     return replace(found, requests=sum(usage.values()), amount=price(usage, prices).total)
 
 
+def speed_of(job: Job) -> Speed | None:
+    """Return the speed of the chunks of a job that have ended. None: of none."""
+    ran = job.totals.items
+    return Speed(milliseconds=job.milliseconds, items=ran) if ran and job.milliseconds else None
+
+
 def forecast_rerun(job: Job, fleet: Fleet, prices: Prices, now: datetime, *, newest: bool = False) -> dict[str, str]:
     """Return the detail of another run of a job, of the size and at the speed of the run before. Empty: it had no plan.
 
@@ -308,8 +314,8 @@ def forecast_rerun(job: Job, fleet: Fleet, prices: Prices, now: datetime, *, new
     """
     if not job.chunks:
         return {}
-    ran = job.totals.items
-    speeds = {job.workload: Speed(milliseconds=job.milliseconds, items=ran)} if ran and job.milliseconds else {}
+    speed = speed_of(job)
+    speeds = {job.workload: speed} if speed else {}
     found = forecast_work([WorkPart(job.job, job.workload, job.chunks, job.items)], speeds, fleet, prices, now)
     amount = price(requests_of_job(job.chunks), prices).total if newest else found.amount
     before = price(count_requests(job), prices).total

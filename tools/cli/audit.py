@@ -9,8 +9,9 @@ from rich.table import Table
 
 from shared.app import Stores
 from shared.operating import RecordedAct
+from tools.cli.moments import show_moment
 from tools.cli.options import JsonOption, SettingsOption, connected
-from tools.cli.screen import Screen, clean, show_moment
+from tools.cli.screen import Screen, clean
 
 
 def _month(text: str | None) -> str:

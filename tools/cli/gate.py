@@ -13,10 +13,11 @@ import typer
 
 from shared.app import GateStores
 from shared.errors import NameRefusedError, ReleaseExpiredError, ScheduleRefusedError
-from shared.gate import GateState, Opening, check_name, is_of_timetable
+from shared.gate import GateState, check_name, is_of_timetable
 from shared.operating import AuditedAct, Overview, describe_gate, hash_seed
 from tools.cli.capabilities import without_unused
 from tools.cli.completion import complete_gate
+from tools.cli.moments import describe_plan, show_moment
 from tools.cli.options import (
     WRONG_CALL,
     ByOption,
@@ -286,7 +287,7 @@ def _ask(connections: "Connections", stores: GateStores, name: str, held: "HeldS
 
 def _question(stores: GateStores, name: str, held: "HeldSummary", at: datetime | None) -> str:
     state = stores.gates.read(name)
-    when = f"At {at:%Y-%m-%d %H:%M:%S} UTC this starts" if at else "This starts"
+    when = f"At {show_moment(at)} UTC this starts" if at else "This starts"
     doubt = "" if held.count or state.changes else f" (gate {name} was never used: is it spelt like this?)"
     return f"{when} the {held.count} entries held behind {name} and cannot be undone{doubt}. Go on?"
 
@@ -334,22 +335,18 @@ def _report(  # noqa: PLR0913 - each is a part of the answer
         )
         typer.echo(f"{name} {done} {describe_gate(state)} at epoch {state.epoch}; {what}")
     else:
-        typer.echo(f"{name} opens at {_plan_words(state.scheduled)} UTC; held: {held.count}")
+        typer.echo(f"{name} opens at {describe_plan(state.scheduled)} UTC; held: {held.count}")
     if roll:
         typer.echo(f"{len(roll.places)} orders start by {roll.order}: roll of epoch {roll.epoch}, sha256 {roll.sha256}")
     if outcome.before.scheduled and state.scheduled is None:
         if is_of_timetable(outcome.before.scheduled) and state.is_open:
             typer.echo(
-                f"its timetable goes on: {_plan_words(outcome.before.scheduled)} UTC is planned again within a minute"
+                f"its timetable goes on: {describe_plan(outcome.before.scheduled)} UTC is planned again within a minute"
             )
         else:
-            typer.echo(f"taken back: the opening planned for {_plan_words(outcome.before.scheduled)} UTC")
+            typer.echo(f"taken back: the opening planned for {describe_plan(outcome.before.scheduled)} UTC")
     if outcome.unsignalled:
         typer.echo(f"sluice: {outcome.unsignalled}", err=True)
-
-
-def _plan_words(planned: Opening) -> str:
-    return f"{planned.at.astimezone(UTC):%Y-%m-%d %H:%M:%S}{' once' if planned.once else ''}"
 
 
 @app.command()

@@ -13,8 +13,9 @@ from shared.app import Stores
 from shared.operating import Forecast
 from shared.usage import load
 from tools.cli.cost_view import money, plain
+from tools.cli.moments import show_moment
 from tools.cli.options import connected
-from tools.cli.screen import Screen, clean, show_moment
+from tools.cli.screen import Screen, clean
 
 #: Jobs of the table.
 _MOST_SHOWN: Final = 20

@@ -15,8 +15,8 @@ from shared.operating import TimetableResult
 from shared.scaling import InstanceRequest, WarmChoice
 from shared.settings import Settings
 from tools.cli import gate_view as view
+from tools.cli.moments import describe_plan, show_moment
 from tools.cli.options import WRONG_CALL, connected, end
-from tools.cli.screen import show_moment
 from tools.cli.settings_file import load as load_settings
 from tools.cli.warm import HOW_TO_CARRY_OUT, HOW_TO_WARM, choice_of
 
@@ -100,9 +100,7 @@ def _set_lines(gate: str, timetable: Timetable, done: TimetableResult) -> list[s
     elif is_of_timetable(planned):
         lines.append(f"next: {show_moment(planned.at)} UTC")
     else:
-        lines.append(
-            f"next: {view.plan_words(done.after)} UTC, planned by {planned.by}; the timetable goes on after it"
-        )
+        lines.append(f"next: {describe_plan(planned)} UTC, planned by {planned.by}; the timetable goes on after it")
     if days := timetable.changes_of_clock(timetable.row.set_at)[:_MOST_DAYS]:
         lines.append(f"the clock changes: {', '.join(days)}: each of its times comes once on each day")
     return lines
@@ -123,5 +121,5 @@ def _warm_lines(row: TimetableRow, done: TimetableResult, choice: WarmChoice | N
 def _end_lines(gate: str, done: TimetableResult) -> list[str]:
     lines = [f"{gate} has no timetable any more" if done.is_changed else f"{gate} had no timetable"]
     if planned := done.after.scheduled:
-        lines.append(f"it opens at {view.plan_words(done.after)} UTC all the same, planned by {planned.by}")
+        lines.append(f"it opens at {describe_plan(planned)} UTC all the same, planned by {planned.by}")
     return lines

@@ -33,7 +33,8 @@ from shared.operating import (
     describe_gate,
 )
 from tools.cli.lists import make_list
-from tools.cli.screen import Screen, clean, show_moment
+from tools.cli.moments import describe_plan, show_moment
+from tools.cli.screen import Screen, clean
 
 #: A person sees the last changes on one screen; --json has all that the blob keeps.
 LAST_SHOWN = 10
@@ -218,7 +219,7 @@ def show_status(screen: Screen, status: Status, now: datetime) -> None:
             clean(f"last opened {show_moment(state.at)} UTC by {state.opened_by}{_because(state.why)}{checked}")
         )
     if state.scheduled:
-        screen.print(clean(f"opens at {plan_words(state)} UTC, planned by {state.scheduled.by}"))
+        screen.print(clean(f"opens at {describe_plan(state.scheduled)} UTC, planned by {state.scheduled.by}"))
     _show_timetable(screen, status.timetable, now)
     screen.print(f"held: {status.row.held.count}{_oldest(status.row.held, now)}", markup=False)
     for how, found in status.spreads.items():
@@ -245,13 +246,6 @@ def _history(state: GateState) -> Table:
     for change in state.changes[:LAST_SHOWN]:
         table.add_row(show_moment(change.at), change.what.value, str(change.epoch), clean(change.by), clean(change.why))
     return table
-
-
-def plan_words(state: GateState) -> str:
-    """Return the planned opening, or a dash."""
-    if state.scheduled is None:
-        return "-"
-    return show_moment(state.scheduled.at) + (" once" if state.scheduled.once else "")
 
 
 def _because(why: str) -> str:

@@ -10,8 +10,9 @@ from shared.app import TRANSACTION_IDS, Stores
 from shared.capability import find_known
 from shared.ids import Explanation, NumberFate, RangeGenerator, SequenceWrite, explain_in, read_sequence
 from shared.operating import find_job_of_number
+from tools.cli.moments import show_moment
 from tools.cli.options import PROBLEM_FOUND, JsonOption, SettingsOption, connected
-from tools.cli.screen import Screen, clean, show_moment
+from tools.cli.screen import Screen, clean
 from tools.cli.settings_file import settings_here
 
 #: A person sees the last reservations on one screen; --json has all that the blob keeps.

@@ -22,8 +22,9 @@ from shared.ledger import (
 from shared.operating import NOT_RECORDED, JobLook, describe_check, describe_proof, describe_refused, explain_pace
 from shared.parked import Entry
 from tools.cli.gate_view import check_fields
+from tools.cli.moments import show_moment
 from tools.cli.parked_view import entry_document
-from tools.cli.screen import clean, show_moment
+from tools.cli.screen import clean
 
 #: Columns of a job that its JSON has as parts of others, or not at all.
 _ELSEWHERE: Final = frozenset({"done", "parked_chunks", "started_at"})

@@ -8,7 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from shared.operating import Aside, HowFar, ListColumn, StateMark, Tone, Trend, describe_duration, tone_of
-from tools.cli.screen import clean, show_moment
+from tools.cli.moments import show_moment
+from tools.cli.screen import clean
 
 _STYLES: Final = {Tone.GOOD: "green", Tone.BUSY: "blue", Tone.WARN: "yellow", Tone.BAD: "bold red", Tone.CALM: ""}
 _LEVELS: Final = "\N{LOWER ONE EIGHTH BLOCK}▂▃▄▅▆▇\N{FULL BLOCK}"

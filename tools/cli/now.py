@@ -26,8 +26,9 @@ from shared.watch import (
     is_kind_of_job,
     name_kind,
 )
+from tools.cli.moments import show_moment
 from tools.cli.options import PROBLEM_FOUND, ByOption, JsonOption, SettingsOption, WhyOption, connected, end, moment
-from tools.cli.screen import Screen, clean, show_moment
+from tools.cli.screen import Screen, clean
 from tools.cli.watchable import watchable
 
 DoneOption = Annotated[

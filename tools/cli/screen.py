@@ -7,7 +7,6 @@
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import IO, Any, Final
 
 from rich.console import Console
@@ -29,11 +28,6 @@ _BORDER: Final = 3
 def clean(text: str) -> Text:
     """Return text from a message, a row or a library as text: neither markup nor control sequences of a terminal."""
     return Text("".join(one if one.isprintable() else f"\\x{ord(one):02x}" for one in text))
-
-
-def show_moment(at: datetime) -> str:
-    """Return a moment as people read it, in UTC."""
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
 class Screen(Console):

@@ -17,8 +17,8 @@ from shared.payload import Limits, Stretched, Submission, fingerprints_of, open_
 from shared.publish import CHECKED_FIRST
 from shared.refusals import Reason
 from shared.workloads import AnyWorkload, Workloads
+from tools.cli.moments import show_moment
 from tools.cli.options import PROBLEM_FOUND
-from tools.cli.screen import show_moment
 from tools.cli.settings_file import add_app_to_path
 from tools.cli.transactions_file import FileForm
 

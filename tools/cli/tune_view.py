@@ -10,7 +10,7 @@ from shared.concurrency import Decision, Fleet, Trace
 from shared.simulation import Outcome
 from shared.topology import URGENT
 from shared.usage import Prices, price
-from tools.cli.screen import show_moment
+from tools.cli.moments import show_moment
 
 
 def decision_document(decision: Decision) -> dict[str, object]:

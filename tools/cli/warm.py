@@ -35,8 +35,9 @@ from shared.scaling import (
 from shared.settings import Settings
 from shared.usage import load
 from tools.cli.cost_view import money
+from tools.cli.moments import show_moment
 from tools.cli.options import WRONG_CALL, ByOption, JsonOption, SettingsOption, WhyOption, YesOption, connected, end
-from tools.cli.screen import Screen, show_moment
+from tools.cli.screen import Screen
 from tools.cli.settings_file import load as load_settings
 
 HOW_TO_WARM = "No instances are warmed before it: docs/scaling.md says how (SLUICE_WARM_SITE)."
